@@ -1,0 +1,1 @@
+"""Who does what, and when: the actors and their supervision."""

@@ -1,0 +1,1 @@
+"""Text in and out: vocabularies, chat templates, byte decoding, stop strings."""

@@ -1,0 +1,185 @@
+"""Every error a user or another room can meet, as one tree.
+
+LegatoError
+├── InvalidRequest        yours: the request must change
+│   ├── UnknownOption         an option nobody knows, with the nearest known one
+│   └── ContextOverflow       the prompt can never fit
+├── InvalidModel          yours: the model is missing, broken or not supported
+├── InvalidSetting        yours: the engine's configuration cannot work
+├── Overloaded            load: try again after retry_after_s
+├── DeadlineExceeded      load: the request's own deadline passed
+├── EngineFailed          ours: the engine died, with its cause
+└── Closed                gone
+    ├── EngineClosed          the engine is not running (not yet, or no longer)
+    ├── MailboxClosed         my end: I closed this mailbox
+    └── MailboxBroken         their end: the other side is gone
+
+MailboxFull stands beside them: it is an answer of ``put_nowait``, not a fault.
+
+Errors carry fields, ``str()`` builds the text, and the text says what to change.
+``Failure`` is the form in which an error travels inside a message.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import msgspec
+
+
+class LegatoError(Exception):
+    """The root of everything Legato raises on purpose."""
+
+    code = "legato_error"
+
+
+class InvalidRequest(LegatoError):
+    """The request cannot be served as it is written.
+
+    Args:
+        message: What is wrong and what to change.
+        field: The request's field at fault, as the client wrote it, if there is one.
+    """
+
+    code = "invalid_request"
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class UnknownOption(InvalidRequest):
+    """An option that nobody knows, refused by name."""
+
+    code = "unknown_option"
+
+    def __init__(self, option: str, known: Iterable[str]) -> None:
+        self.option = option
+        near = get_close_matches(option, list(known), n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"unknown option {option!r}{hint}", field=option)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ContextOverflow(InvalidRequest):
+    """A prompt that can never fit, with the numbers."""
+
+    code = "context_length_exceeded"
+
+    def __init__(self, prompt_tokens: int, limit_tokens: int, why: str) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.limit_tokens = limit_tokens
+        super().__init__(
+            f"the prompt has {prompt_tokens} tokens, but {why} leaves room for "
+            f"{limit_tokens}; shorten the prompt",
+            field="prompt",
+        )
+
+
+class InvalidModel(LegatoError):
+    """The model is missing, broken or of a kind that is not supported."""
+
+    code = "invalid_model"
+
+
+class InvalidSetting(LegatoError):
+    """A setting of the engine that cannot work, with the numbers."""
+
+    code = "invalid_setting"
+
+
+class Overloaded(LegatoError):
+    """Too much work is waiting; the request was refused before any work on it."""
+
+    code = "overloaded"
+
+    def __init__(self, what: str, *, retry_after_s: float) -> None:
+        self.what = what
+        self.retry_after_s = retry_after_s
+        super().__init__(f"{what}; try again in {retry_after_s:.1f} s")
+
+
+class DeadlineExceeded(LegatoError):
+    """The request's own deadline passed before it was done."""
+
+    code = "deadline_exceeded"
+
+
+class EngineFailed(LegatoError):
+    """The engine died and could not be restarted; ``__cause__`` or the text says why."""
+
+    code = "engine_failed"
+
+
+class Closed(LegatoError):
+    """Something is no longer there."""
+
+    code = "closed"
+
+
+class EngineClosed(Closed):
+    """The engine is not running: it was not started yet, or it is shutting down."""
+
+    code = "engine_closed"
+
+
+class MailboxClosed(Closed):
+    """My end: this mailbox was closed by the side that now uses it."""
+
+    code = "mailbox_closed"
+
+
+class MailboxBroken(Closed):
+    """Their end: the other side of this mailbox is gone."""
+
+    code = "mailbox_broken"
+
+
+class MailboxFull(LegatoError):
+    """``put_nowait`` found no room."""
+
+    code = "mailbox_full"
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An error inside a message.
+
+    Args:
+        code: The class's ``code``.
+        message: The error's whole text.
+        field: The request's field at fault, or "".
+        retry_after_s: Seconds to wait, for ``overloaded``.
+    """
+
+    code: str
+    message: str
+    field: str = ""
+    retry_after_s: float = 0.0
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Failure":
+        """Describe any error; one that is not ours becomes ``engine_failed``."""
+        if isinstance(error, InvalidRequest):
+            return cls(error.code, error.message, error.field or "")
+        if isinstance(error, Overloaded):
+            return cls(error.code, error.what, retry_after_s=error.retry_after_s)
+        if isinstance(error, LegatoError):
+            return cls(error.code, str(error))
+        return cls(EngineFailed.code, f"{type(error).__name__}: {error}")
+
+    def error(self) -> LegatoError:
+        """Build the error again, on the other side of a mailbox."""
+        if self.code == Overloaded.code:
+            return Overloaded(self.message, retry_after_s=self.retry_after_s)
+        plain = {c.code: c for c in (InvalidModel, InvalidSetting, DeadlineExceeded)}
+        plain |= {EngineClosed.code: EngineClosed, EngineFailed.code: EngineFailed}
+        if self.code in plain:
+            return plain[self.code](self.message)
+        error = InvalidRequest(self.message, field=self.field or None)
+        error.code = self.code
+        return error

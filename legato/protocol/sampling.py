@@ -1,0 +1,145 @@
+"""How a request wants its tokens chosen, and when it wants to end.
+
+Knows the ranges of every option; what a runner does with them is not its business.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from .errors import InvalidRequest, UnknownOption
+
+MAX_STOP_STRINGS = 16
+MAX_STOP_CHARACTERS = 1_000
+MAX_LOGPROBS = 20
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Choose tokens, and end the answer.
+
+    Args:
+        temperature: 0 is greedy; up to 100.
+        top_k: Keep the k likeliest tokens; 0 keeps all.
+        top_p: Keep the likeliest tokens that together reach this mass, in (0, 1].
+        min_p: Drop tokens below this share of the likeliest one's probability, [0, 1].
+        seed: Same seed, same request: same text, whatever else runs. None draws one.
+        max_tokens: Most tokens to generate; None means up to the context's end.
+        min_tokens: No end token before so many tokens.
+        stop: Text that ends the answer; it is cut off unless ``include_stop``.
+        stop_token_ids: Tokens that end the answer, beside the model's own.
+        ignore_eos: Let the model's own end tokens pass.
+        include_stop: Leave the stop string in the text.
+        logprobs: Report the chosen token's log-probability and that of so many of the
+            likeliest tokens, 0 to 20; None reports nothing.
+        presence_penalty: Subtracted from the logit of each token already generated,
+            [-2, 2].
+        frequency_penalty: Subtracted once per time it was generated, [-2, 2].
+        repetition_penalty: Divides (or multiplies, if negative) the logits of tokens
+            in prompt and answer, (0, 10].
+        logit_bias: Token id to a value added to its logit, [-100, 100].
+
+    Raises:
+        InvalidRequest: A value is outside its range; the message names field and range.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    include_stop: bool = False
+    logprobs: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: dict[int, float] = {}
+
+    def __post_init__(self) -> None:
+        if isinstance(self.stop, str):
+            raise InvalidRequest("must be a sequence of strings", field="stop")
+        within(self.temperature, "temperature", 0, 100)
+        within(self.top_k, "top_k", 0, 2**31 - 1)
+        within(self.top_p, "top_p", 0, 1, low_open=True)
+        within(self.min_p, "min_p", 0, 1)
+        within(self.min_tokens, "min_tokens", 0, 2**31 - 1)
+        within(self.presence_penalty, "presence_penalty", -2, 2)
+        within(self.frequency_penalty, "frequency_penalty", -2, 2)
+        within(self.repetition_penalty, "repetition_penalty", 0, 10, low_open=True)
+        if self.seed is not None:
+            within(self.seed, "seed", -(2**63), 2**64 - 1)
+        if self.max_tokens is not None:
+            within(self.max_tokens, "max_tokens", 1, 2**31 - 1)
+            if self.min_tokens > self.max_tokens:
+                raise InvalidRequest(
+                    f"{self.min_tokens} is more than max_tokens ({self.max_tokens})",
+                    field="min_tokens",
+                )
+        if self.logprobs is not None:
+            within(self.logprobs, "logprobs", 0, MAX_LOGPROBS)
+        self._check_stops()
+        for token, bias in self.logit_bias.items():
+            within(token, "logit_bias", 0, 2**31 - 1)
+            within(bias, "logit_bias", -100, 100)
+
+    def _check_stops(self) -> None:
+        if len(self.stop) > MAX_STOP_STRINGS:
+            raise InvalidRequest(
+                f"at most {MAX_STOP_STRINGS} stop strings, got {len(self.stop)}",
+                field="stop",
+            )
+        for text in self.stop:
+            if not text:
+                raise InvalidRequest("a stop string must not be empty", field="stop")
+            if len(text) > MAX_STOP_CHARACTERS:
+                raise InvalidRequest(
+                    f"a stop string has at most {MAX_STOP_CHARACTERS} characters",
+                    field="stop",
+                )
+        for token in self.stop_token_ids:
+            within(token, "stop_token_ids", 0, 2**31 - 1)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "SamplingParams":
+        """Build from loose options, strictly typed.
+
+        Raises:
+            UnknownOption: A name that is not a field, with the nearest one.
+            InvalidRequest: A wrong type or a value outside its range.
+        """
+        for name in options:
+            if name not in cls.__struct_fields__:
+                raise UnknownOption(name, cls.__struct_fields__)
+        try:
+            return msgspec.convert(dict(options), cls)
+        except msgspec.ValidationError as error:
+            text, _, path = str(error).partition(" - at `$.")
+            raise InvalidRequest(text, field=path.rstrip("`") or None) from error
+
+
+def within(
+    value: object, field: str, low: float, high: float, *, low_open: bool = False
+) -> None:
+    """Refuse a number outside its range, and anything that is not a finite number.
+
+    Raises:
+        InvalidRequest: Names the field and the range.
+    """
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not math.isfinite(value)
+        or not low <= value <= high
+        or (low_open and value == low)
+    ):
+        bracket = "(" if low_open else "["
+        raise InvalidRequest(
+            f"must be a number in {bracket}{low:g}, {high:g}], got {value!r}",
+            field=field,
+        )

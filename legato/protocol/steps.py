@@ -1,0 +1,182 @@
+"""What the scheduler and the executor say to each other: one message per step.
+
+A *slot* is a sequence's place on the device: its row in the block table, its sampling
+state and its cell in the future buffer, where the token it sampled last stays until
+the next step reads it. The runner keeps slots between steps; a plan carries only what
+changed, so that a step's message does not grow with the history behind it.
+"""
+
+import msgspec
+
+
+class RowSampling(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How one slot's tokens are chosen. Meanings as in ``SamplingParams``.
+
+    Args:
+        seed: Always set: the engine draws one where the request has none.
+        ends: Token ids that may not be sampled before ``min_tokens``.
+        logprobs: Number of likeliest tokens to report; -1 reports nothing at all.
+    """
+
+    temperature: float
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 0
+    min_tokens: int = 0
+    ends: tuple[int, ...] = ()
+    logprobs: int = -1
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: dict[int, float] = {}
+
+
+class SlotOpen(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Give a slot to a sequence, new or resumed, before its first row.
+
+    Args:
+        slot: The slot, whose former state is forgotten.
+        sampling: How its tokens are chosen.
+        prompt_tokens: Length of the prompt. The token sampled at position p (the
+            position it will take) is output number ``p - prompt_tokens``.
+        pages: The block table's first pages, shared prefix included.
+        history: Ids of prompt and answer so far, only if a penalty needs them.
+    """
+
+    slot: int
+    sampling: RowSampling
+    prompt_tokens: int
+    pages: tuple[int, ...]
+    history: tuple[int, ...] = ()
+
+
+class StepRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One slot's work in one step.
+
+    Args:
+        slot: The slot.
+        start: Position of the row's first token; all before it are in the cache.
+        tokens: Input ids. Empty means one token: the slot's in the future buffer.
+        samples: Whether the row's last position samples a token.
+        pages: Pages to append to the slot's block table before the step.
+    """
+
+    slot: int
+    start: int
+    tokens: tuple[int, ...]
+    samples: bool
+    pages: tuple[int, ...] = ()
+
+    @property
+    def num_tokens(self) -> int:
+        """Positions this row computes."""
+        return len(self.tokens) or 1
+
+
+class StepPlan(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Everything the device needs for one step.
+
+    A runner does, in this order: ``opens``, ``copies``, each row's ``pages``, the
+    forward pass, sampling.
+
+    Args:
+        step: Dense number, from 0 (and again from 0 after a restart of the runner).
+        rows: At most one row a slot, decodes first.
+        opens: Slots that change hands with this step.
+        copies: (source, target) pages to copy whole before the step writes.
+    """
+
+    step: int
+    rows: tuple[StepRow, ...]
+    opens: tuple[SlotOpen, ...] = ()
+    copies: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def num_tokens(self) -> int:
+        """Positions the whole step computes."""
+        return sum(row.num_tokens for row in self.rows)
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Natural log-probabilities at one sampled position.
+
+    Taken from the model's own logits: before penalties, bias and temperature.
+
+    Args:
+        chosen: Of the sampled token.
+        ids: The likeliest tokens, best first.
+        values: Theirs, in the same order.
+    """
+
+    chosen: float
+    ids: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+
+class SampledToken(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one row sampled.
+
+    Args:
+        slot: The row's slot.
+        token: The id.
+        logprobs: If the slot asked for them.
+        fault: Not empty: the row's logits were unusable (NaN, infinite, nothing left
+            to choose from), ``token`` means nothing, and the sequence must end.
+    """
+
+    slot: int
+    token: int
+    logprobs: TokenLogprobs | None = None
+    fault: str = ""
+
+
+class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a step brought, and when.
+
+    Args:
+        step: The plan's number.
+        sampled: One for each row that samples, in the plan's order.
+        started_s: ``time.perf_counter()`` as the device began.
+        finished_s: And as it finished.
+        idle_s: The bubble before this step: time the device stood still although this
+            plan, or a step before it, was already due. 0 for the first of a burst.
+    """
+
+    step: int
+    sampled: tuple[SampledToken, ...]
+    started_s: float = 0.0
+    finished_s: float = 0.0
+    idle_s: float = 0.0
+
+
+class DeviceFailed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The runner died; steps in flight are lost.
+
+    Args:
+        cause: The error's type and text.
+    """
+
+    cause: str
+
+
+class RunnerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a runner can hold; fixed when it is built.
+
+    Args:
+        num_slots: Sequences on the device at once.
+        num_pages: Pages in the pool. Page ids are 0 to num_pages - 1, all usable.
+        page_size: Tokens in a page.
+        max_context: Most positions a sequence may have.
+        max_step_tokens: Most positions one plan may compute.
+        vocab_size: Ids are below this.
+        page_bytes: Memory one page takes over all layers.
+    """
+
+    num_slots: int
+    num_pages: int
+    page_size: int
+    max_context: int
+    max_step_tokens: int
+    vocab_size: int
+    page_bytes: int

@@ -1,0 +1,1 @@
+"""The front end: one ASGI application for every protocol."""
