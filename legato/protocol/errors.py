@@ -111,7 +111,7 @@ class DeadlineExceeded(LegatoError):
 
 
 class EngineFailed(LegatoError):
-    """The engine died and could not be restarted; ``__cause__`` or the text says why."""
+    """The engine died and was not restarted; ``__cause__`` or the text says why."""
 
     code = "engine_failed"
 
