@@ -139,15 +139,12 @@ class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
         sampled: One for each row that samples, in the plan's order.
         started_s: ``time.perf_counter()`` as the device began.
         finished_s: And as it finished.
-        idle_s: The bubble before this step: time the device stood still although this
-            plan, or a step before it, was already due. 0 for the first of a burst.
     """
 
     step: int
     sampled: tuple[SampledToken, ...]
     started_s: float = 0.0
     finished_s: float = 0.0
-    idle_s: float = 0.0
 
 
 class DeviceFailed(msgspec.Struct, frozen=True, array_like=True, gc=False):

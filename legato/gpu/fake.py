@@ -1,0 +1,161 @@
+"""A runner without a model: a paced device for testing the pipeline around it.
+
+A step takes a set time and holds neither lock nor CPU meanwhile. The tokens are a pure
+function of each sequence's history, so that a batched, chunked, preempted or resumed
+answer must equal the undisturbed one, and a token read from the wrong page or slot
+shows.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ..protocol.steps import (
+    RunnerLimits,
+    SampledToken,
+    SlotOpen,
+    StepPlan,
+    StepResult,
+    StepRow,
+    TokenLogprobs,
+)
+
+FAKE_LIMITS = RunnerLimits(
+    num_slots=64,
+    num_pages=1024,
+    page_size=16,
+    max_context=2048,
+    max_step_tokens=512,
+    vocab_size=256,
+    page_bytes=0,
+)
+
+
+def fake_next(history: Iterable[int], vocab_size: int) -> int:
+    """The token a FakeRunner samples after a history, end tokens aside."""
+    state = 0
+    for token in history:
+        state = advance(state, token)
+    return pick(state, vocab_size)
+
+
+def advance(state: int, token: int) -> int:
+    """Fold one token into a history's state."""
+    return (state * 1_000_003 + token + 1) & 0xFFFF_FFFF
+
+
+def pick(state: int, vocab_size: int) -> int:
+    """Choose a token for a state, spread evenly over the vocabulary."""
+    mixed = (state ^ (state >> 15)) * 0x2C1B_3C6D & 0xFFFF_FFFF
+    return (mixed ^ (mixed >> 12)) % vocab_size
+
+
+@dataclass
+class _Slot:
+    opened: SlotOpen
+    pages: list[int]
+    future: int = -1
+
+
+@dataclass
+class FakeStep:
+    """A step on the paced device: its result, due at its finish."""
+
+    result: StepResult
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self) -> StepResult:
+        """Sleep until the step is done."""
+        rest_s = self.result.finished_s - time.perf_counter()
+        if rest_s > 0:
+            self.sleep(rest_s)
+        return self.result
+
+
+@dataclass
+class FakeRunner:
+    """A paced device.
+
+    Each page cell keeps the state of the history up to its token, written when the
+    position is computed and read back by the next row: so a wrong block table gives
+    wrong tokens, as it would on a real device.
+
+    Args:
+        limits: What it pretends to hold.
+        step_s: Seconds a step takes.
+        script: Token to sample instead, by (prompt length, output number); for tests
+            that need a certain text. None goes by the history.
+        fail_at: The step number that raises, or None.
+    """
+
+    limits: RunnerLimits = FAKE_LIMITS
+    step_s: float = 0.0
+    script: Callable[[int, int], int] | None = None
+    fail_at: int | None = None
+    _free_at_s: float = 0.0
+    _slots: dict[int, _Slot] = field(default_factory=dict[int, _Slot])
+    _cells: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+
+    def launch(self, plan: StepPlan) -> FakeStep:
+        """Compute the tokens at once; they are due a step's time later.
+
+        Raises:
+            RuntimeError: At ``fail_at``.
+            ValueError: The plan breaks the limits.
+        """
+        if plan.step == self.fail_at:
+            raise RuntimeError(f"the device was told to fail at step {plan.step}")
+        if plan.num_tokens > self.limits.max_step_tokens:
+            raise ValueError(f"{plan.num_tokens} tokens in one step")
+        for opened in plan.opens:
+            self._slots[opened.slot] = _Slot(opened, list(opened.pages))
+        for source, target in plan.copies:
+            self._cells[target] = list(self._page(source))
+        sampled = [s for row in plan.rows if (s := self._run(row)) is not None]
+        started_s = max(time.perf_counter(), self._free_at_s)
+        self._free_at_s = started_s + self.step_s
+        result = StepResult(plan.step, tuple(sampled), started_s, self._free_at_s)
+        return FakeStep(result)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._slots.clear()
+        self._cells.clear()
+
+    def _page(self, page: int) -> list[int]:
+        if not 0 <= page < self.limits.num_pages:
+            raise ValueError(f"page {page} is outside the pool")
+        return self._cells.setdefault(page, [-1] * self.limits.page_size)
+
+    def _run(self, row: StepRow) -> SampledToken | None:
+        slot = self._slots[row.slot]
+        slot.pages.extend(row.pages)
+        size = self.limits.page_size
+        state = 0
+        if row.start:
+            before = row.start - 1
+            state = self._page(slot.pages[before // size])[before % size]
+            if state < 0:
+                raise ValueError(f"position {before} was never computed")
+        for offset, token in enumerate(row.tokens or (slot.future,)):
+            position = row.start + offset
+            state = advance(state, token)
+            self._page(slot.pages[position // size])[position % size] = state
+        if not row.samples:
+            return None
+        output = row.start + row.num_tokens - slot.opened.prompt_tokens
+        slot.future = self._choose(slot.opened, output, state)
+        asked = slot.opened.sampling.logprobs
+        logprobs = None
+        if asked >= 0:
+            top = (slot.future,) * asked
+            logprobs = TokenLogprobs(-1.0, top, (-1.0,) * asked)
+        return SampledToken(row.slot, slot.future, logprobs)
+
+    def _choose(self, opened: SlotOpen, output: int, state: int) -> int:
+        if self.script is not None:
+            return self.script(opened.prompt_tokens, output)
+        token = pick(state, self.limits.vocab_size)
+        while output < opened.sampling.min_tokens and token in opened.sampling.ends:
+            token = (token + 1) % self.limits.vocab_size
+        return token

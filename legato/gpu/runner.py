@@ -1,0 +1,45 @@
+"""The contract every runner keeps: it takes plans and hands back results.
+
+Knows nothing of models or devices; the implementations live beside it. A runner is
+owned by one executor thread, which alone calls it.
+"""
+
+from typing import Protocol
+
+from ..protocol.steps import RunnerLimits, StepPlan, StepResult
+
+
+class StepHandle(Protocol):
+    """A launched step."""
+
+    def wait(self) -> StepResult:
+        """Block, without polling, until the device is done.
+
+        Raises:
+            Exception: Whatever the device raised; the runner is then unusable.
+        """
+        ...
+
+
+class ModelRunner(Protocol):
+    """A device with a model on it."""
+
+    @property
+    def limits(self) -> RunnerLimits:
+        """What it can hold."""
+        ...
+
+    def launch(self, plan: StepPlan) -> StepHandle:
+        """Start a step; steps run in the order of their launches.
+
+        On CUDA this returns as soon as the work is queued; on a CPU it may run the
+        step itself. At most two steps are in flight at once.
+
+        Raises:
+            Exception: The device failed; the runner is then unusable.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free the device's memory. May be called again."""
+        ...
