@@ -83,6 +83,8 @@ class FakeRunner:
     Args:
         limits: What it pretends to hold.
         step_s: Seconds a step takes.
+        launch_depth: As the contract says.
+        memory_report: As the contract says.
         script: Token to sample instead, by (prompt length, output number); for tests
             that need a certain text. None goes by the history.
         fail_at: The step number that raises, or None.
@@ -90,6 +92,8 @@ class FakeRunner:
 
     limits: RunnerLimits = FAKE_LIMITS
     step_s: float = 0.0
+    launch_depth: int = 2
+    memory_report: str = "no memory: a paced device"
     script: Callable[[int, int], int] | None = None
     fail_at: int | None = None
     _free_at_s: float = 0.0

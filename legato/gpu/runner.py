@@ -29,11 +29,21 @@ class ModelRunner(Protocol):
         """What it can hold."""
         ...
 
+    @property
+    def launch_depth(self) -> int:
+        """Steps to launch before waiting for the first: 1 if launch runs the step."""
+        ...
+
+    @property
+    def memory_report(self) -> str:
+        """How the page pool was sized, as a line to print."""
+        ...
+
     def launch(self, plan: StepPlan) -> StepHandle:
         """Start a step; steps run in the order of their launches.
 
         On CUDA this returns as soon as the work is queued; on a CPU it may run the
-        step itself. At most two steps are in flight at once.
+        step itself. At most ``launch_depth`` steps are in flight at once.
 
         Raises:
             Exception: The device failed; the runner is then unusable.

@@ -52,7 +52,7 @@ class Generate(msgspec.Struct, frozen=True, gc=False):
     total_deadline_s: float = 0.0
 
 
-class Admit(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Admit(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     """Ask the scheduler to run a sequence.
 
     Args:
@@ -170,7 +170,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     A request's ``Emitted`` always come before its ``Ended``.
 
     Args:
-        emitted: Tokens, at most one for each request and step merged in.
+        emitted: Tokens, at most one for each request and each step merged in.
         ended: Terminal events.
         finished_s: ``time.perf_counter()`` at the end of the (first) step.
     """
@@ -178,6 +178,12 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     emitted: tuple[Emitted, ...]
     ended: tuple[Ended, ...] = ()
     finished_s: float = 0.0
+
+    def merge(self, later: "StepOutput") -> "StepOutput":
+        """Join a later step's output onto this one."""
+        return StepOutput(
+            self.emitted + later.emitted, self.ended + later.ended, self.finished_s
+        )
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

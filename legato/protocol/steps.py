@@ -8,6 +8,8 @@ changed, so that a step's message does not grow with the history behind it.
 
 import msgspec
 
+from .errors import Failure
+
 
 class RowSampling(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How one slot's tokens are chosen. Meanings as in ``SamplingParams``.
@@ -131,7 +133,7 @@ class SampledToken(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fault: str = ""
 
 
-class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     """What a step brought, and when.
 
     Args:
@@ -147,14 +149,16 @@ class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     finished_s: float = 0.0
 
 
-class DeviceFailed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class DeviceFailed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     """The runner died; steps in flight are lost.
 
     Args:
-        cause: The error's type and text.
+        failure: The error's kind and text.
+        fatal: Building it again would fail the same way: a bad model or setting.
     """
 
-    cause: str
+    failure: Failure
+    fatal: bool = False
 
 
 class RunnerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,3 +181,15 @@ class RunnerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_step_tokens: int
     vocab_size: int
     page_bytes: int
+
+
+class DeviceReady(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """The runner is built.
+
+    Args:
+        limits: What it can hold.
+        memory: How the pool was sized, as a line to print.
+    """
+
+    limits: RunnerLimits
+    memory: str = ""

@@ -1,0 +1,94 @@
+"""What the engine core reports to the front end, beside the tokens themselves."""
+
+import msgspec
+
+from .errors import Failure
+from .requests import StepOutput
+from .steps import RunnerLimits
+
+
+class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The core at one moment; counters run from its start.
+
+    Args:
+        running: Sequences with a slot.
+        waiting: Admitted, without a slot.
+        paused: Without credit.
+        live: Admitted and not yet ended.
+        pages_total: In the pool.
+        pages_free: Not holding anything.
+        pages_cached: Held by the prefix cache alone.
+        pages_used: Held by sequences.
+        preemptions: Sequences that lost their slot to another.
+        prompt_tokens: Admitted in prompts.
+        cached_tokens: Of those, served from the prefix cache.
+        output_tokens: Emitted.
+        steps: Committed.
+        busy_s: Time the device spent in steps.
+        idle_s: Bubbles: time it stood still although work could run.
+        plan_s: Host time spent planning and committing.
+        restarts: Devices rebuilt after a failure.
+        strategy: The batching strategy in force.
+        strategy_why: Why it is.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    paused: int = 0
+    live: int = 0
+    pages_total: int = 0
+    pages_free: int = 0
+    pages_cached: int = 0
+    pages_used: int = 0
+    preemptions: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    steps: int = 0
+    busy_s: float = 0.0
+    idle_s: float = 0.0
+    plan_s: float = 0.0
+    restarts: int = 0
+    strategy: str = ""
+    strategy_why: str = ""
+
+    @property
+    def bubble_share(self) -> float:
+        """Share of the device's time lost to bubbles, 0 to 1."""
+        total_s = self.busy_s + self.idle_s
+        return self.idle_s / total_s if total_s else 0.0
+
+
+class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One message from the core to the front end.
+
+    Args:
+        output: Tokens and terminal events.
+        stats: A snapshot; sent now and then, and always as the core turns idle.
+        limits: Set once the device is ready, and after each restart.
+        memory: Beside ``limits``: how the pool was sized.
+        failure: The core is dead and will not come back.
+    """
+
+    output: StepOutput | None = None
+    stats: CoreStats | None = None
+    limits: RunnerLimits | None = None
+    memory: str = ""
+    failure: Failure | None = None
+
+    def merge(self, later: "CoreReport") -> "CoreReport":
+        """Join a later report onto this one, for a front end that lags."""
+        output = later.output
+        if self.output is not None:
+            output = self.output.merge(later.output) if later.output else self.output
+        return CoreReport(
+            output=output,
+            stats=later.stats or self.stats,
+            limits=later.limits or self.limits,
+            memory=later.memory or self.memory,
+            failure=later.failure or self.failure,
+        )
+
+
+class StopCore(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """Ask the core to end: cancel what still lives, free the device, leave."""
