@@ -1,0 +1,17 @@
+"""What a model's files say: shapes, parameters, text.
+
+Knows the formats on disk; nothing of devices or of how a forward pass runs.
+"""
+
+from .checkpoint import Checkpoint
+from .config import ModelConfig, RopeConfig
+from .door import open_checkpoint
+from .embedded import EMBEDDED_MODELS
+
+__all__ = [
+    "EMBEDDED_MODELS",
+    "Checkpoint",
+    "ModelConfig",
+    "RopeConfig",
+    "open_checkpoint",
+]

