@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ..protocol.models import TextSource, VocabularySource
 from ..protocol.steps import (
     RunnerLimits,
     SampledToken,
@@ -26,7 +27,7 @@ FAKE_LIMITS = RunnerLimits(
     page_size=16,
     max_context=2048,
     max_step_tokens=512,
-    vocab_size=256,
+    vocab_size=257,
     page_bytes=0,
 )
 
@@ -163,3 +164,28 @@ class FakeRunner:
         while output < opened.sampling.min_tokens and token in opened.sampling.ends:
             token = (token + 1) % self.limits.vocab_size
         return token
+
+
+def fake_text() -> TextSource:
+    """Text for a paced device: one token a byte (0 to 255), and an end token (256)."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    moved = iter(range(256, 512))
+    # The usual byte-level alphabet of GPT-2: printable bytes stand for themselves.
+    tokens = [chr(b) if b in kept else chr(next(moved)) for b in range(256)]
+    vocabulary = VocabularySource(
+        kind="bpe",
+        tokens=(*tokens, "<end>"),
+        types=(1,) * 256 + (3,),
+        pre="gpt-2",
+        eos_id=256,
+    )
+    template = (
+        "{% for message in messages %}{{ message.role }}: {{ message.content }}\n"
+        "{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+    )
+    return TextSource(
+        vocabulary=vocabulary,
+        chat_template=template,
+        stop_ids=(256,),
+        eos_token="<end>",
+    )

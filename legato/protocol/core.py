@@ -68,6 +68,7 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         limits: Set once the device is ready, and after each restart.
         memory: Beside ``limits``: how the pool was sized.
         failure: The core is dead and will not come back.
+        idle: The tokens of ``WhenIdle`` orders now answered.
     """
 
     output: StepOutput | None = None
@@ -75,6 +76,7 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: RunnerLimits | None = None
     memory: str = ""
     failure: Failure | None = None
+    idle: tuple[int, ...] = ()
 
     def merge(self, later: "CoreReport") -> "CoreReport":
         """Join a later report onto this one, for a front end that lags."""
@@ -87,8 +89,19 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             limits=later.limits or self.limits,
             memory=later.memory or self.memory,
             failure=later.failure or self.failure,
+            idle=self.idle + later.idle,
         )
 
 
 class StopCore(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     """Ask the core to end: cancel what still lives, free the device, leave."""
+
+
+class WhenIdle(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """Ask the core to say when nothing lives and no step is in flight.
+
+    Args:
+        token: Comes back in ``CoreReport.idle``, with stats of that moment.
+    """
+
+    token: int
