@@ -1,5 +1,86 @@
-"""Legato: streaming LLM inference with no silence between tokens."""
+"""Legato: streaming LLM inference with no silence between tokens.
+
+    from legato import Engine, SamplingParams
+
+The names below are loaded when first used, so that ``import legato`` and
+``legato --help`` do not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from .engine import Engine, EngineSettings, EngineStats, FakeModel, Stream
+    from .protocol.errors import (
+        ContextOverflow,
+        DeadlineExceeded,
+        EngineClosed,
+        EngineFailed,
+        InvalidModel,
+        InvalidRequest,
+        InvalidSetting,
+        LegatoError,
+        Overloaded,
+        UnknownOption,
+    )
+    from .protocol.requests import ChatMessage, Completion, Delta, FinishReason, Usage
+    from .protocol.sampling import SamplingParams
+
+_ROOMS = {
+    ".engine": ("Engine", "EngineSettings", "EngineStats", "FakeModel", "Stream"),
+    ".protocol.errors": (
+        "ContextOverflow",
+        "DeadlineExceeded",
+        "EngineClosed",
+        "EngineFailed",
+        "InvalidModel",
+        "InvalidRequest",
+        "InvalidSetting",
+        "LegatoError",
+        "Overloaded",
+        "UnknownOption",
+    ),
+    ".protocol.requests": (
+        "ChatMessage",
+        "Completion",
+        "Delta",
+        "FinishReason",
+        "Usage",
+    ),
+    ".protocol.sampling": ("SamplingParams",),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "ChatMessage",
+    "Completion",
+    "ContextOverflow",
+    "DeadlineExceeded",
+    "Delta",
+    "Engine",
+    "EngineClosed",
+    "EngineFailed",
+    "EngineSettings",
+    "EngineStats",
+    "FakeModel",
+    "FinishReason",
+    "InvalidModel",
+    "InvalidRequest",
+    "InvalidSetting",
+    "LegatoError",
+    "Overloaded",
+    "SamplingParams",
+    "Stream",
+    "UnknownOption",
+    "Usage",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    room = _ROOM_OF.get(name)
+    if room is None:
+        raise AttributeError(f"module 'legato' has no attribute {name!r}")
+    return getattr(import_module(room, __name__), name)

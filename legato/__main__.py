@@ -1,0 +1,5 @@
+"""``python -m legato``: the command line."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,284 @@
+"""The scheduler: the actor that owns every sequence, through the pure planner.
+
+It keeps the device's mailbox full, turns results into output, and never awaits a
+client. It knows no text and no torch. When the device dies it has it rebuilt and the
+planner goes on from the tokens already emitted.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ..mailbox import Address, LoopInbox, MailboxBroken
+from ..protocol.core import CoreReport, CoreStats, StopCore, WhenIdle
+from ..protocol.errors import EngineClosed, Failure, LegatoError
+from ..protocol.requests import (
+    Admit,
+    Cancel,
+    Credit,
+    Ended,
+    FinishReason,
+    StepOutput,
+    Usage,
+)
+from ..protocol.steps import (
+    DeviceFailed,
+    DeviceReady,
+    StepPlan,
+    StepResult,
+)
+from .gauge import DeviceGauge
+from .restarts import RestartLimit
+from .scheduling.batching import Batching
+from .scheduling.planner import Planner
+from .scheduling.settings import PlannerSettings
+
+STATS_PERIOD_S = 0.1
+
+
+class SetBatching(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """Change the batching strategy of a running scheduler."""
+
+    batching: Batching
+
+
+Order = Admit | Cancel | Credit | SetBatching | WhenIdle | StopCore
+Event = Order | StepResult | DeviceReady | DeviceFailed
+
+
+class Device(Protocol):
+    """What the scheduler needs of an executor."""
+
+    def start(self) -> None:
+        """Begin building the runner."""
+        ...
+
+    def post(self, plan: StepPlan) -> None:
+        """Queue a plan."""
+        ...
+
+    def close(self) -> None:
+        """Finish what is queued and leave."""
+        ...
+
+    def join(self) -> None:
+        """Block until it has left."""
+        ...
+
+
+class Scheduler:
+    """The scheduling actor; all its methods run in the core's loop.
+
+    Args:
+        inbox: Orders from the front end and events from the device.
+        reports: Where output, stats and news of the device go.
+        start_device: Makes an executor that answers into the inbox.
+        settings: For the planner.
+        restarts: How often the device may be rebuilt.
+    """
+
+    def __init__(
+        self,
+        inbox: LoopInbox[Event],
+        reports: Address[CoreReport],
+        start_device: Callable[[], Device],
+        settings: PlannerSettings,
+        restarts: RestartLimit,
+    ) -> None:
+        self._inbox = inbox
+        self._reports = reports
+        self._start_device = start_device
+        self._settings = settings
+        self._restarts = restarts
+        self._planner: Planner | None = None
+        self._device: Device | None = None
+        self._in_flight = 0
+        self._gauge = DeviceGauge()
+        self._stats_at_s = 0.0
+        self._was_live = False
+        self._idle_asked: list[int] = []
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Schedule until told to stop; then end what lives and free the device."""
+        device = self._device = self._start_device()
+        device.start()
+        try:
+            while not self._stopping:
+                for event in await self._events():
+                    self._handle(event)
+                self._feed()
+                self._report()
+        finally:
+            self._end()
+
+    async def _events(self) -> list[Event]:
+        planner = self._planner
+        now_s = time.perf_counter()
+        wake_s = planner.wake_at(now_s) if planner else None
+        if wake_s is None:
+            events = await self._inbox.drain()
+        else:
+            try:
+                async with asyncio.timeout(max(0.0, wake_s - now_s)):
+                    events = await self._inbox.drain()
+            except TimeoutError:
+                return []
+        # An order to cancel may overtake, in the urgent lane, the admission it means.
+        return sorted(events, key=_rank) if len(events) > 1 else events
+
+    def _handle(self, event: Event) -> None:
+        now_s = time.perf_counter()
+        match event:
+            case StepResult():
+                self._commit(event)
+            case Admit():
+                self._admit(event, now_s)
+            case Cancel():
+                self._running.cancel(event, now_s)
+            case Credit():
+                self._running.credit(event, now_s)
+            case SetBatching():
+                self._running.set_batching(event.batching, now_s)
+            case DeviceReady():
+                self._open(event)
+            case DeviceFailed():
+                self._recover(event, now_s)
+            case WhenIdle():
+                self._idle_asked.append(event.token)
+            case StopCore():
+                self._stopping = True
+        if self._planner is not None:
+            self._gauge.note_work(self._planner.has_work, now_s)
+
+    @property
+    def _running(self) -> Planner:
+        assert self._planner is not None, "orders come only after the device is ready"
+        return self._planner
+
+    def _open(self, ready: DeviceReady) -> None:
+        if self._planner is None:
+            self._planner = Planner(ready.limits, self._settings)
+        self._send(CoreReport(limits=ready.limits, memory=ready.memory))
+
+    def _admit(self, request: Admit, now_s: float) -> None:
+        try:
+            self._running.admit(request, now_s)
+        except LegatoError as error:
+            self._send(CoreReport(output=_refused(request, error)))
+
+    def _commit(self, result: StepResult) -> None:
+        self._in_flight -= 1
+        with self._gauge.planning():
+            output = self._running.commit(result, time.perf_counter())
+        self._gauge.note_step(result.started_s, result.finished_s)
+        if output.emitted or output.ended:
+            self._send(CoreReport(output=output))
+
+    def _feed(self) -> None:
+        """Plan until the device has a step running and the next one waiting."""
+        if self._planner is None or self._device is None:
+            return
+        while self._in_flight < self._settings.depth:
+            with self._gauge.planning():
+                plan = self._planner.plan(time.perf_counter())
+            if plan is None:
+                break
+            try:
+                self._device.post(plan)
+            except MailboxBroken:
+                break  # its DeviceFailed is on the way, and the planner will forget
+            self._in_flight += 1
+            self._gauge.note_plan(time.perf_counter())
+
+    def _recover(self, failed: DeviceFailed, now_s: float) -> None:
+        if self._device is not None:
+            self._device.close()
+            self._device.join()
+        self._in_flight = 0
+        self._gauge.forget_plans()
+        if self._planner is not None:
+            self._planner.lose_device(now_s)
+        if failed.fatal or not self._restarts.allow(now_s):
+            self._device = None
+            if self._planner is not None:
+                output = self._planner.fail_all(failed.failure, now_s)
+                self._send(CoreReport(output=output))
+            self._send(CoreReport(failure=failed.failure))
+            self._stopping = True
+            return
+        self._device = self._start_device()
+        self._device.start()
+
+    def _report(self) -> None:
+        """Pass on endings without a step, and a snapshot now and then."""
+        if self._planner is None:
+            return
+        now_s = time.perf_counter()
+        output = self._planner.take_output(now_s)
+        if output is not None:
+            self._send(CoreReport(output=output))
+        live = self._planner.num_live > 0 or self._in_flight > 0
+        turned_idle = not live and (self._was_live or self._idle_asked)
+        if turned_idle or now_s - self._stats_at_s >= STATS_PERIOD_S:
+            self._stats_at_s = now_s
+            idle = () if live else tuple(self._idle_asked)
+            self._send(CoreReport(stats=self._snapshot(now_s), idle=idle))
+            self._idle_asked = self._idle_asked if live else []
+        self._was_live = live
+
+    def _send(self, report: CoreReport) -> None:
+        try:
+            self._reports.put_nowait(report)
+        except MailboxBroken:
+            self._stopping = True  # nobody is left to schedule for
+
+    def _end(self) -> None:
+        if self._device is not None:
+            self._device.close()
+            self._device.join()
+        if self._planner is not None:
+            failure = Failure.of(EngineClosed("the engine was shut down"))
+            output = self._planner.fail_all(failure, time.perf_counter())
+            self._send(CoreReport(output=output))
+        self._inbox.close()
+
+    def _snapshot(self, now_s: float) -> CoreStats:
+        planner, gauge = self._running.stats(now_s), self._gauge
+        return CoreStats(
+            running=planner.running,
+            waiting=planner.waiting,
+            paused=planner.paused,
+            live=self._running.num_live,
+            pages_total=planner.pages_total,
+            pages_free=planner.pages_free,
+            pages_cached=planner.pages_cached,
+            pages_used=planner.pages_used,
+            preemptions=planner.preemptions,
+            prompt_tokens=planner.prompt_tokens,
+            cached_tokens=planner.prefix_hit_tokens,
+            output_tokens=planner.output_tokens,
+            steps=gauge.steps,
+            busy_s=gauge.busy_s,
+            idle_s=gauge.idle_s,
+            plan_s=gauge.plan_s,
+            restarts=self._restarts.num_restarts,
+            strategy=planner.strategy,
+            strategy_why=planner.strategy_why,
+        )
+
+
+def _rank(event: Event) -> int:
+    """Results first, since they free what admissions need; then admissions."""
+    if isinstance(event, StepResult | DeviceReady | DeviceFailed):
+        return 0
+    return 1 if isinstance(event, Admit) else 2
+
+
+def _refused(request: Admit, error: LegatoError) -> StepOutput:
+    usage = Usage(len(request.prompt), len(request.emitted))
+    failure = Failure.of(error)
+    return StepOutput((), (Ended(request.request, FinishReason.ERROR, usage, failure),))

@@ -1,0 +1,239 @@
+"""The streams that are open, as the front end knows them.
+
+A stream is one request seen from its reader: its text, what waits to be read, and how
+it ends. The core knows nothing of it. All of this lives in the front end's loop; the
+tokenizer and the detokenizer write, one reader reads.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+from ..mailbox import Address, Mailbox, Overflow
+from ..protocol.errors import Failure, LegatoError
+from ..protocol.requests import (
+    Admit,
+    Cancel,
+    Credit,
+    Delta,
+    Emitted,
+    Ended,
+    FinishReason,
+    Generate,
+    Usage,
+)
+from .scheduler import Order
+from .text import StreamText, Vocabulary
+
+# A reader that leaves so many tokens unread is paused, and runs again below the lower
+# bound: far enough apart that a reader near the limit does not flip at every token.
+PAUSE_AT_TOKENS = 256
+RESUME_AT_TOKENS = 64
+
+
+class StreamObserver(Protocol):
+    """Hears of what matters to the metrics."""
+
+    def first_token(self, ttft_s: float) -> None:
+        """A request's first token came, so long after its creation."""
+        ...
+
+    def token_gap(self, itl_s: float) -> None:
+        """A later token came, so long after the one before."""
+        ...
+
+    def ended(self, reason: FinishReason, usage: Usage, total_s: float) -> None:
+        """A request ended."""
+        ...
+
+
+class OpenStream:
+    """One request from its reader's side.
+
+    Args:
+        generate: The request.
+        vocabulary: For its text.
+        core: Takes the reader's credit.
+        observer: Hears of first tokens, gaps and ends.
+    """
+
+    def __init__(
+        self,
+        generate: Generate,
+        vocabulary: Vocabulary,
+        core: Address[Order],
+        observer: StreamObserver,
+    ) -> None:
+        params = generate.params
+        self.generate = generate
+        self.admit: Admit | None = None
+        self.emitted: list[int] = []
+        self.ended = False
+        self.failure: LegatoError | None = None
+        self._text = StreamText(vocabulary, params.stop, params.include_stop)
+        self._num_to_stop: int | None = None
+        self._core = core
+        self._observer = observer
+        self._unread = 0
+        self._paused = False
+        self._token_at_s = 0.0
+        self._inbox = Mailbox[Delta](
+            f"stream {generate.request}",
+            1,
+            overflow=Overflow.COALESCE,
+            merge=Delta.merge,
+        )
+        self._deltas = self._inbox.address()
+
+    @property
+    def request(self) -> int:
+        """The engine's number."""
+        return self.generate.request
+
+    async def read(self) -> Delta:
+        """Wait for what is new; cancelling loses nothing.
+
+        Raises:
+            MailboxClosed: The stream has ended and was read to its end; ``failure``
+                says whether it failed.
+        """
+        delta = await self._inbox.get()
+        self._unread -= len(delta.token_ids)
+        if self._paused and self._unread <= RESUME_AT_TOKENS and not self.ended:
+            self._paused = False
+            self._core.put_urgent(Credit(self.request, True))
+        return delta
+
+    def push(self, tokens: list[Emitted], end_token: bool) -> None:
+        """Take tokens from the core; the last may be an end token, which is no text."""
+        if self.ended or self._num_to_stop is not None:
+            return
+        self._observe(len(tokens))
+        for index, token in enumerate(tokens):
+            self.emitted.append(token.token)
+            if end_token and index == len(tokens) - 1:
+                self._text.push_end_token(token.token, token.logprobs)
+            else:
+                self._text.push(token.token, token.logprobs)
+            if self._text.stopped:
+                self._num_to_stop = len(self.emitted)
+                if not end_token:
+                    self._core.put_urgent(Cancel(self.request, "stop"))
+                break
+
+    def deliver(self) -> None:
+        """Let the reader have the text that is complete."""
+        text, ids, logprobs = self._text.take()
+        if text or ids:
+            self._put(Delta(text, ids, logprobs))
+
+    def end(self, ended: Ended) -> None:
+        """Deliver what is held back and the terminal event; only the first counts."""
+        if self.ended:
+            return
+        if ended.failure is not None:
+            self.fail(ended.failure.error(), ended.usage)
+            return
+        reason, usage = ended.reason, ended.usage
+        if self._num_to_stop is not None:
+            # What the core ran past the stop string is nobody's.
+            reason = FinishReason.STOP
+            usage = Usage(usage.prompt_tokens, self._num_to_stop, usage.cached_tokens)
+        self._text.finish()
+        text, ids, logprobs = self._text.take()
+        self._put(Delta(text, ids, logprobs, reason, usage))
+        self._close(reason, usage)
+
+    def fail(self, error: LegatoError, usage: Usage | None = None) -> None:
+        """End with an error, after the text that came before it."""
+        if self.ended:
+            return
+        self._text.finish()
+        self.deliver()
+        self.failure = error
+        usage = usage or Usage(0, len(self.emitted))
+        self._close(FinishReason.ERROR, usage)
+
+    def _close(self, reason: FinishReason, usage: Usage) -> None:
+        self.ended = True
+        self._deltas.close()
+        total_s = time.perf_counter() - self.generate.created_s
+        self._observer.ended(reason, usage, total_s)
+
+    def _put(self, delta: Delta) -> None:
+        self._unread += len(delta.token_ids)
+        self._deltas.put_nowait(delta)
+        if self._unread > PAUSE_AT_TOKENS and not self._paused and not self.ended:
+            self._paused = True
+            self._core.put_urgent(Credit(self.request, False))
+
+    def _observe(self, num_tokens: int) -> None:
+        now_s = time.perf_counter()
+        if not self.emitted:
+            self._observer.first_token(now_s - self.generate.created_s)
+        else:
+            gap_s = (now_s - self._token_at_s) / num_tokens
+            for _ in range(num_tokens):
+                self._observer.token_gap(gap_s)
+        self._token_at_s = now_s
+
+
+class Streams:
+    """Every open stream, by the engine's number.
+
+    Args:
+        vocabulary: For their text.
+        core: Takes cancels and credit.
+        observer: Hears of first tokens, gaps and ends.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, core: Address[Order], observer: StreamObserver
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._core = core
+        self._observer = observer
+        self._open: dict[int, OpenStream] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[OpenStream]:
+        return iter(list(self._open.values()))
+
+    def open(self, generate: Generate) -> OpenStream:
+        """Begin a stream, before its request goes anywhere."""
+        stream = OpenStream(generate, self._vocabulary, self._core, self._observer)
+        self._open[generate.request] = stream
+        return stream
+
+    def get(self, request: int) -> OpenStream | None:
+        """Return the stream, or None if nobody waits for it any more."""
+        return self._open.get(request)
+
+    def cancel(self, request: int) -> None:
+        """End a stream early; the reader still gets its terminal event."""
+        stream = self._open.get(request)
+        if stream is None or stream.ended:
+            return
+        if stream.admit is None:
+            nothing = Usage(0, 0)
+            stream.end(Ended(request, FinishReason.CANCELLED, nothing))
+        else:
+            self._core.put_urgent(Cancel(request))
+
+    def forget(self, request: int) -> None:
+        """Let go of a stream whose reader has left, and cancel it if it runs."""
+        self.cancel(request)
+        self._open.pop(request, None)
+
+    def fail(self, request: int, failure: Failure) -> None:
+        """End one stream with an error."""
+        stream = self._open.get(request)
+        if stream is not None:
+            stream.fail(failure.error())
+
+    def fail_all(self, failure: Failure) -> None:
+        """End every stream with an error."""
+        for stream in self:
+            stream.fail(failure.error())

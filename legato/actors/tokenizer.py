@@ -1,0 +1,153 @@
+"""The tokenizer: the actor that turns prompts into ids, off the loop.
+
+It renders and encodes in threads of its own, so that a huge prompt stalls neither the
+loop nor every other prompt, and fails only the request at fault.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from ..mailbox import Address, Mailbox, MailboxBroken, MailboxFull
+from ..protocol.errors import (
+    ContextOverflow,
+    EngineClosed,
+    Failure,
+    LegatoError,
+    Overloaded,
+)
+from ..protocol.requests import Admit, Generate, Prompt
+from ..protocol.steps import RowSampling
+from .scheduler import Order
+from .streams import Streams
+
+NUM_THREADS = 2
+
+
+class Encoder(Protocol):
+    """What the tokenizer needs of the text room."""
+
+    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+        """Render if it is a conversation, and encode."""
+        ...
+
+
+class Tokenizer:
+    """The tokenizing actor; it lives in the front end's loop.
+
+    Args:
+        inbox: Requests to encode.
+        encoder: Does it; called from threads.
+        streams: To find out who still waits, and to fail one.
+        core: Takes the admissions.
+        max_context: Positions a sequence may have.
+        ends: The model's own end tokens.
+    """
+
+    def __init__(
+        self,
+        inbox: Mailbox[Generate],
+        encoder: Encoder,
+        streams: Streams,
+        core: Address[Order],
+        *,
+        max_context: int,
+        ends: Sequence[int],
+    ) -> None:
+        self._inbox = inbox
+        self._encoder = encoder
+        self._streams = streams
+        self._core = core
+        self._max_context = max_context
+        self._ends = tuple(ends)
+
+    async def run(self) -> None:
+        """Work until cancelled. A prompt being encoded then finishes in its thread."""
+        threads = ThreadPoolExecutor(NUM_THREADS, "legato-tokenizer")
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(NUM_THREADS):
+                    workers.create_task(self._work(threads))
+        finally:
+            threads.shutdown(wait=True, cancel_futures=True)
+
+    async def _work(self, threads: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            job = await self._inbox.get()
+            if self._unwanted(job):
+                continue
+            try:
+                ids = await loop.run_in_executor(
+                    threads, self._encoder.encode, job.prompt
+                )
+                self._admit(job, ids)
+            except LegatoError as error:
+                self._streams.fail(job.request, Failure.of(error))
+            except Exception as error:
+                # A tokenizer or template that breaks in a new way breaks one request.
+                self._streams.fail(job.request, Failure.of(error))
+
+    def _unwanted(self, job: Generate) -> bool:
+        stream = self._streams.get(job.request)
+        return stream is None or stream.ended
+
+    def _admit(self, job: Generate, ids: tuple[int, ...]) -> None:
+        if self._unwanted(job):
+            return
+        order = admission(job, ids, self._max_context, self._ends)
+        try:
+            self._core.put_nowait(order)
+        except MailboxFull:
+            raise Overloaded(
+                "the scheduler's queue is full", retry_after_s=1.0
+            ) from None
+        except MailboxBroken:
+            raise EngineClosed("the engine is shutting down") from None
+        stream = self._streams.get(job.request)
+        assert stream is not None, "checked above, and nothing ran in between"
+        stream.admit = order
+
+
+def admission(
+    job: Generate, ids: tuple[int, ...], max_context: int, ends: tuple[int, ...]
+) -> Admit:
+    """Turn an encoded request into the scheduler's words.
+
+    Raises:
+        ContextOverflow: The prompt leaves no room for a token.
+    """
+    params = job.params
+    room = max_context - len(ids)
+    if room < 1:
+        why = f"the model's context of {max_context} tokens"
+        raise ContextOverflow(len(ids), max_context - 1, why)
+    assert params.seed is not None, "the engine draws a seed where none is given"
+    sampling = RowSampling(
+        temperature=params.temperature,
+        top_k=params.top_k,
+        top_p=params.top_p,
+        min_p=params.min_p,
+        seed=params.seed,
+        min_tokens=params.min_tokens,
+        ends=ends + params.stop_token_ids,
+        logprobs=-1 if params.logprobs is None else params.logprobs,
+        presence_penalty=params.presence_penalty,
+        frequency_penalty=params.frequency_penalty,
+        repetition_penalty=params.repetition_penalty,
+        logit_bias=params.logit_bias,
+    )
+    return Admit(
+        request=job.request,
+        prompt=ids,
+        max_tokens=min(params.max_tokens or room, room),
+        sampling=sampling,
+        stop_token_ids=params.stop_token_ids,
+        ignore_eos=params.ignore_eos,
+        priority=job.priority,
+        tenant=job.tenant,
+        created_s=job.created_s,
+        ttft_deadline_s=job.ttft_deadline_s,
+        total_deadline_s=job.total_deadline_s,
+    )

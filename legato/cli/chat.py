@@ -1,0 +1,88 @@
+"""``legato chat``: a conversation in the terminal."""
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+
+from ..protocol.errors import LegatoError
+from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
+
+
+@click.command()
+@with_options(ENGINE_OPTIONS)
+@with_options(SAMPLING_OPTIONS)
+@click.option("-p", "--prompt", help="Ask this, print the answer, and leave.")
+@click.option("-s", "--system", default="", help="The system prompt.")
+def chat(prompt: str | None, system: str, **options: Any) -> None:
+    """Talk with the model; Ctrl-C stops a reply, Ctrl-D leaves.
+
+    With -p, or with text piped in, it answers once and exits.
+
+    \b
+    Examples:
+      legato chat
+      legato chat -p "Name three rivers." --temperature 0
+      git diff | legato chat -s "Review this change in two sentences."
+    """
+    from ..actors.core import new_loop
+    from .conversation import Conversation
+    from .loading import LoadingBar, make_engine
+
+    piped = not sys.stdin.isatty()
+    if prompt is None and piped:
+        prompt = sys.stdin.read()
+    elif prompt is not None and piped:
+        prompt = f"{prompt}\n\n{sys.stdin.read()}".rstrip()
+    sampling = split_sampling(options)
+    # One loop, entered for each reply: between replies the terminal belongs to
+    # ``input``, with the line editing and the Ctrl-C people know.
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        with LoadingBar(options["model"]) as bar:
+            engine = make_engine(options, bar)
+            runner.run(engine.__aenter__())
+        try:
+            conversation = Conversation(engine, engine.params(**sampling), system)
+            if prompt is not None:
+                runner.run(conversation.reply(prompt))
+            else:
+                _talk(runner, conversation)
+        finally:
+            runner.run(engine.__aexit__(None, None, None))
+
+
+def _talk(runner: asyncio.Runner, conversation: Any) -> None:
+    _enable_line_editing()
+    click.echo(f"{conversation.greeting}  /help lists commands; Ctrl-D leaves.")
+    while True:
+        try:
+            line = input("\n> ").strip()
+        except EOFError:
+            click.echo()
+            return
+        except KeyboardInterrupt:
+            click.echo("\n(Ctrl-D or /quit leaves)", nl=False)
+            continue
+        if line in ("/quit", "/exit"):
+            return
+        if line.startswith("/"):
+            click.echo(conversation.command(line))
+        elif line:
+            _reply(runner, conversation, line)
+
+
+def _reply(runner: asyncio.Runner, conversation: Any, line: str) -> None:
+    try:
+        runner.run(conversation.reply(line))
+    except KeyboardInterrupt:
+        click.echo(" (stopped)")
+    except LegatoError as error:
+        click.echo(f"legato: {error}", err=True)
+
+
+def _enable_line_editing() -> None:
+    try:
+        import readline  # noqa: F401  # its import is what gives input() a history
+    except ImportError:
+        pass  # not on every platform; input() works without

@@ -1,0 +1,40 @@
+"""``legato generate``: continue a text, once."""
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+
+from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
+
+
+@click.command()
+@click.argument("prompt", required=False)
+@with_options(ENGINE_OPTIONS)
+@with_options(SAMPLING_OPTIONS)
+def generate(prompt: str | None, **options: Any) -> None:
+    """Continue PROMPT (or standard input) as plain text, without a chat template.
+
+    \b
+    Examples:
+      legato generate "Once upon a time" --max-tokens 50
+      echo "The capital of France is" | legato generate --temperature 0
+    """
+    if prompt is None:
+        if sys.stdin.isatty():
+            raise click.UsageError("give a PROMPT, or pipe one in")
+        prompt = sys.stdin.read()
+    asyncio.run(_generate(prompt, options))
+
+
+async def _generate(prompt: str, options: dict[str, Any]) -> None:
+    from .loading import loaded
+
+    sampling = split_sampling(options)
+    async with loaded(options) as engine:
+        params = engine.params(**sampling)
+        async with engine.stream(prompt, params) as stream:
+            async for delta in stream:
+                click.echo(delta.text, nl=False)
+    click.echo()

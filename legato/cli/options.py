@@ -1,0 +1,83 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..protocol.sampling import SamplingParams
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENGINE_OPTIONS = (
+    click.option(
+        "-m",
+        "--model",
+        default="smollm2",
+        show_default=True,
+        help="smollm2 (embedded), a .gguf file, a directory with safetensors, or fake.",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda"]),
+        default="auto",
+        show_default=True,
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+        default="auto",
+        show_default=True,
+        help="Precision of weights and cache.",
+    ),
+    click.option(
+        "--threads",
+        "num_threads",
+        type=click.IntRange(0),
+        default=0,
+        help="Kernel threads on a CPU; 0 chooses.",
+    ),
+    click.option(
+        "--max-context",
+        type=click.IntRange(0),
+        default=0,
+        help="Most tokens of prompt and answer; 0 is the model's limit.",
+    ),
+    click.option(
+        "--kv-mib",
+        type=click.IntRange(0),
+        default=0,
+        help="Memory for the key-value cache, in MiB; 0 sizes it from what is free.",
+    ),
+)
+
+SAMPLING_OPTIONS = (
+    click.option("--temperature", type=float, help="0 is greedy."),
+    click.option("--top-p", type=float, help="Keep the likeliest mass."),
+    click.option("--top-k", type=int, help="Keep the k likeliest; 0 keeps all."),
+    click.option("--min-p", type=float, help="Drop tokens below this share."),
+    click.option("--seed", type=int, help="Same seed, same text."),
+    click.option("--max-tokens", type=int, help="Most tokens to answer with."),
+    click.option("--stop", multiple=True, help="Text that ends it; may be repeated."),
+)
+
+
+def with_options(options: tuple[Callable[[F], F], ...]) -> Callable[[F], F]:
+    """Put several options on a command, in the order they are listed."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def split_sampling(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the sampling options that were given out of all options."""
+    chosen: dict[str, Any] = {}
+    for name in SamplingParams.__struct_fields__:
+        value = options.pop(name, None)
+        if value is not None and value != ():
+            chosen[name] = value
+    return chosen

@@ -1,0 +1,58 @@
+"""What the front end knows of the core: its last report, and who waits for it to rest.
+
+Lives in the front end's loop; the detokenizer feeds it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+
+from ..actors.scheduler import Order
+from ..mailbox import Address
+from ..protocol.core import CoreReport, CoreStats, WhenIdle
+from ..protocol.errors import Failure
+
+
+class CoreView:
+    """The core as last heard of.
+
+    Args:
+        on_failure: Told once, if the core dies for good.
+    """
+
+    def __init__(self, on_failure: Callable[[Failure], None]) -> None:
+        self._on_failure = on_failure
+        self._waiters: dict[int, asyncio.Future[None]] = {}
+        self._tokens = count()
+        self.stats = CoreStats()
+
+    def hear(self, report: CoreReport) -> None:
+        """Take a report."""
+        if report.stats is not None:
+            self.stats = report.stats
+        for token in report.idle:
+            waiter = self._waiters.get(token)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        if report.failure is not None:
+            self._on_failure(report.failure)
+
+    async def wait_idle(self, orders: Address[Order]) -> None:
+        """Wait until nothing lives in the core; ``stats`` are then of that moment.
+
+        Cancelling leaves nothing behind.
+        """
+        token = next(self._tokens)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[token] = waiter
+        try:
+            orders.put_urgent(WhenIdle(token))
+            await waiter
+        finally:
+            del self._waiters[token]
+
+    def close(self) -> None:
+        """Wake whoever waits: the core is gone, and so at rest."""
+        for waiter in self._waiters.values():
+            if not waiter.done():
+                waiter.set_result(None)

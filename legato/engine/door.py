@@ -1,0 +1,56 @@
+"""The engine's door: who may come in, before any work is done for them.
+
+Counts open streams and measures how fast they end, so that a refusal can say when to
+come back. Owned by the engine.
+"""
+
+from collections import deque
+
+from ..protocol.errors import EngineClosed, EngineFailed, Overloaded
+
+WINDOW = 64
+MIN_RETRY_S = 0.5
+MAX_RETRY_S = 60.0
+
+
+class Door:
+    """Admits up to ``max_requests`` open streams.
+
+    Args:
+        max_requests: Streams open at once.
+    """
+
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
+        self._ended_s: deque[float] = deque(maxlen=WINDOW)
+        self.state = "starting"
+        self.failure = ""
+
+    def check(self, num_open: int, now_s: float) -> None:
+        """Refuse at once what cannot be taken now.
+
+        Raises:
+            EngineClosed: Not started, draining or closed.
+            EngineFailed: It died; with its cause.
+            Overloaded: As many streams as there may be are open.
+        """
+        if self.state == "failed":
+            raise EngineFailed(self.failure)
+        if self.state != "ready":
+            raise EngineClosed(f"the engine is {self.state}")
+        if num_open >= self._max_requests:
+            raise Overloaded(
+                f"{num_open} requests are open, the most there may be",
+                retry_after_s=self._retry_after_s(now_s),
+            )
+
+    def note_end(self, now_s: float) -> None:
+        """Count an ended request."""
+        self._ended_s.append(now_s)
+
+    def _retry_after_s(self, now_s: float) -> float:
+        """The mean time between two endings of late, within bounds."""
+        if not self._ended_s:
+            return 1.0
+        span_s = now_s - self._ended_s[0]
+        return min(MAX_RETRY_S, max(MIN_RETRY_S, span_s / len(self._ended_s)))

@@ -1,0 +1,260 @@
+"""The engine: what people embed.
+
+    async with Engine("smollm2") as engine:
+        async with engine.stream("Once upon a time") as stream:
+            async for delta in stream:
+                print(delta.text, end="")
+
+It runs in the caller's asyncio loop, with one thread for the core and one for the
+device, and leaves nothing running behind.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from ..actors.scheduler import SetBatching
+from ..actors.scheduling.batching import Batching
+from ..mailbox import MailboxFull
+from ..protocol.errors import InvalidRequest, Overloaded
+from ..protocol.requests import Completion, Generate
+from ..protocol.sampling import SamplingParams
+from .lifetime import Lifetime
+from .model import Model, Progress
+from .prompt import AnyPrompt, as_prompt
+from .settings import EngineSettings
+from .stats import EngineStats
+from .stream import Stream, StreamContext
+
+
+class Engine:
+    """A model, streaming.
+
+    Args:
+        model: ``smollm2``, a ``.gguf`` file, a directory with safetensors, ``fake``
+            (a paced device without a model), or a ``Model``.
+        settings: All settings at once; or give single ones by name as ``options``.
+        progress: Told the share of the weights loaded, 0 to 1, and what is loading;
+            called from another thread.
+        options: Fields of ``EngineSettings``.
+
+    Raises:
+        UnknownOption: No such setting; names the nearest.
+        InvalidSetting: A value of the wrong type.
+    """
+
+    def __init__(
+        self,
+        model: str | Model = "smollm2",
+        settings: EngineSettings | None = None,
+        *,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> None:
+        if settings is not None:
+            known = {
+                name: getattr(settings, name) for name in settings.__struct_fields__
+            }
+            options = known | options
+        self.settings = EngineSettings.of(options)
+        self._life = Lifetime(model, self.settings, progress)
+        self._numbers = count(1)
+
+    @property
+    def name(self) -> str:
+        """The name clients ask for."""
+        return self._life.name
+
+    async def __aenter__(self) -> "Engine":
+        """Load the model and start every actor.
+
+        Raises:
+            InvalidModel: The model is missing, broken or of an unknown kind.
+            InvalidSetting: A setting cannot work here, with the numbers.
+            EngineFailed: The device could not be built.
+        """
+        await self._life.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._life.stop()
+
+    async def drain(self, deadline_s: float) -> None:
+        """Admit nothing more, and wait until the open streams have ended.
+
+        Those that are still open at the deadline end with ``EngineClosed``.
+        """
+        await self._life.drain(deadline_s)
+
+    # -- answers ---------------------------------------------------------------
+
+    def stream(
+        self,
+        prompt: AnyPrompt,
+        params: SamplingParams | None = None,
+        *,
+        priority: int = 0,
+        tenant: str = "",
+        ttft_deadline_s: float = 0.0,
+        total_deadline_s: float = 0.0,
+    ) -> StreamContext:
+        """Open an answer: ``async with engine.stream(…) as stream``.
+
+        Args:
+            prompt: Text, token ids, or messages (``ChatMessage`` or mappings).
+            params: None takes the model's recommended sampling.
+            priority: Lower runs earlier.
+            tenant: Who shares fairly with whom.
+            ttft_deadline_s: Give up unless the first token came by then; 0 never.
+            total_deadline_s: Give up unless it ended by then; 0 never.
+
+        Entering raises:
+            InvalidRequest: The prompt is of no known form, or an id is out of range.
+            Overloaded: Too many streams are open.
+            EngineClosed: The engine does not run (any more).
+            EngineFailed: It died.
+        """
+        chosen = params if params is not None else self.params()
+
+        def request(number: int, params: SamplingParams) -> Generate:
+            return Generate(
+                request=number,
+                prompt=as_prompt(prompt, self.settings.max_prompt_chars),
+                params=params,
+                priority=priority,
+                tenant=tenant,
+                created_s=time.perf_counter(),
+                ttft_deadline_s=ttft_deadline_s,
+                total_deadline_s=total_deadline_s,
+            )
+
+        return StreamContext(lambda: self._open_stream(request, chosen))
+
+    async def generate(
+        self, prompt: AnyPrompt, params: SamplingParams | None = None, **options: Any
+    ) -> Completion:
+        """Answer at once; the arguments are those of ``stream``.
+
+        Raises:
+            LegatoError: As entering and reading the stream do.
+        """
+        async with self.stream(prompt, params, **options) as stream:
+            return await stream.collect()
+
+    def params(self, **options: Any) -> SamplingParams:
+        """Sampling with the model's recommendations where the options are silent.
+
+        Raises:
+            UnknownOption: No such option.
+            InvalidRequest: A value outside its range.
+        """
+        return SamplingParams.of(self.default_params() | options)
+
+    def default_params(self) -> dict[str, Any]:
+        """What the model's makers recommend."""
+        return dict(self._life.assembly.text.defaults)
+
+    def encode(self, prompt: AnyPrompt) -> tuple[int, ...]:
+        """Render and encode a prompt; blocks for the time of it.
+
+        Raises:
+            InvalidRequest: It cannot be encoded.
+        """
+        ready = as_prompt(prompt, self.settings.max_prompt_chars)
+        return self._life.assembly.encoder.encode(ready)
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        """The text of token ids, special tokens hidden."""
+        return self._life.assembly.vocabulary.decode(ids)
+
+    # -- looking in ------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """``starting``, ``ready``, ``draining``, ``failed`` or ``closed``."""
+        return self._life.door.state
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, or ""."""
+        return self._life.door.failure
+
+    @property
+    def max_context(self) -> int:
+        """Most positions of a sequence, prompt and answer."""
+        return self._life.assembly.limits.max_context
+
+    @property
+    def vocab_size(self) -> int:
+        """Token ids are below this."""
+        return self._life.assembly.limits.vocab_size
+
+    @property
+    def can_chat(self) -> bool:
+        """The model has a chat template."""
+        return self._life.assembly.text.chat_template is not None
+
+    @property
+    def memory_report(self) -> str:
+        """How the page pool was sized."""
+        return self._life.assembly.memory
+
+    def stats(self) -> EngineStats:
+        """A snapshot of everything."""
+        return self._life.stats()
+
+    def metrics_text(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        return self._life.metrics.text()
+
+    def set_batching(self, batching: Batching) -> None:
+        """Change the batching strategy; running sequences are not touched."""
+        self._life.assembly.orders.put_urgent(SetBatching(batching))
+
+    async def wait_idle(self) -> None:
+        """Wait until the core has nothing left to run; ``stats`` is then exact."""
+        await self._life.core.wait_idle(self._life.assembly.orders)
+
+    # -- inside ----------------------------------------------------------------
+
+    def _open_stream(
+        self, request: Callable[[int, SamplingParams], Generate], params: SamplingParams
+    ) -> Stream:
+        now_s = time.perf_counter()
+        assembly = self._life.assembly
+        streams = assembly.streams
+        self._life.door.check(len(streams), now_s)
+        self._check_ids(params)
+        if params.seed is None:
+            params = msgspec.structs.replace(params, seed=secrets.randbits(63))
+        generate = request(next(self._numbers), params)
+        opened = streams.open(generate)
+        try:
+            assembly.prompts.put_nowait(generate)
+        except MailboxFull:
+            streams.forget(generate.request)
+            raise Overloaded(
+                "too many prompts wait to be tokenized", retry_after_s=1.0
+            ) from None
+        return Stream(opened, streams)
+
+    def _check_ids(self, params: SamplingParams) -> None:
+        """Token ids can only be checked where the vocabulary is known."""
+        size = self.vocab_size
+        for field in ("logit_bias", "stop_token_ids"):
+            for token in getattr(params, field):
+                if token >= size:
+                    raise InvalidRequest(
+                        f"token id {token} is outside the vocabulary of {size}",
+                        field=field,
+                    )

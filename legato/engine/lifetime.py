@@ -1,0 +1,147 @@
+"""One run of an engine: from the model's name to nothing left behind.
+
+Owns the state (``starting``, ``ready``, ``draining``, ``failed``, ``closed``) and the
+actors. What users ask of a running engine is not its business.
+"""
+
+import asyncio
+import contextlib
+
+from ..protocol.errors import EngineClosed, EngineFailed, Failure
+from .assembly import Assembly, in_thread
+from .core_view import CoreView
+from .door import Door
+from .metrics import EngineMetrics
+from .model import CheckpointModel, FakeModel, Model, Progress
+from .settings import EngineSettings
+from .stats import EngineStats
+
+STOP_S = 30.0
+FAKE_STEP_S = 0.02
+
+
+class Lifetime:
+    """Starts and ends an engine's actors.
+
+    Args:
+        model: A name or path, or a ``Model``.
+        settings: All of them.
+        progress: Told how loading goes, from another thread.
+    """
+
+    def __init__(
+        self, model: str | Model, settings: EngineSettings, progress: Progress | None
+    ) -> None:
+        self._model = model
+        self._settings = settings
+        self._progress = progress
+        self._assembly: Assembly | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self.name = model if isinstance(model, str) else model.name
+        self.door = Door(settings.max_requests)
+        self.core = CoreView(self._fail)
+        self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
+
+    @property
+    def assembly(self) -> Assembly:
+        """The actors.
+
+        Raises:
+            EngineClosed: They were not started.
+        """
+        if self._assembly is None:
+            raise EngineClosed("the engine was not started: use `async with Engine(…)`")
+        return self._assembly
+
+    async def start(self) -> None:
+        """Load the model and start every actor; leaves nothing behind if it fails.
+
+        Raises:
+            InvalidModel: The model is missing, broken or of an unknown kind.
+            InvalidSetting: A setting cannot work here, with the numbers.
+            EngineFailed: The device could not be built.
+        """
+        if self.door.state != "starting":
+            raise EngineClosed("an engine runs once; make another")
+        model = await in_thread(self._open_model)
+        self.name = model.name
+        self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
+        assembly = Assembly(model, self._settings, self.metrics, self.core.hear)
+        try:
+            await assembly.start()
+        except BaseException:
+            self.door.state = "closed"
+            await assembly.stop(shut_down())
+            raise
+        self._assembly = assembly
+        self._watch = asyncio.create_task(self._watch_actors(), name="legato-watch")
+        self.door.state = "ready"
+
+    async def stop(self) -> None:
+        """End every stream with ``EngineClosed`` and leave nothing running.
+
+        A cancellation waits until all is down: it takes one step of the device.
+        """
+        if self._watch is None or self._assembly is None:
+            return
+        watch, self._watch = self._watch, None
+        if self.door.state != "failed":
+            self.door.state = "closed"
+        watch.cancel()
+        stopping = asyncio.ensure_future(self._assembly.stop(shut_down()))
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            await asyncio.wait([stopping], timeout=STOP_S)
+            raise
+        finally:
+            self.core.close()
+
+    async def drain(self, deadline_s: float) -> None:
+        """Admit nothing more; wait for the open streams, at most so long."""
+        assembly = self.assembly
+        self.door.state = "draining"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s):
+                await self.core.wait_idle(assembly.orders)
+        assembly.streams.fail_all(shut_down())
+
+    def stats(self) -> EngineStats:
+        """A snapshot of everything."""
+        assembly = self.assembly
+        return EngineStats(
+            state=self.door.state,
+            model=self.name,
+            open_streams=len(assembly.streams),
+            core=self.core.stats,
+            mailboxes=assembly.mailboxes(),
+            ttft_ms_p50=self.metrics.ttft_ms_p50(),
+            itl_ms_p50=self.metrics.itl_ms(0.5),
+            itl_ms_p99=self.metrics.itl_ms(0.99),
+            output_tokens_per_s=self.metrics.tokens_per_s(),
+        )
+
+    def _open_model(self) -> Model:
+        if not isinstance(self._model, str):
+            return self._model
+        if self._model == FakeModel.name:
+            return FakeModel(step_s=FAKE_STEP_S)
+        return CheckpointModel(self._model, self._settings.runner(), self._progress)
+
+    def _fail(self, failure: Failure) -> None:
+        if self.door.state in ("ready", "draining"):
+            self.door.state = "failed"
+            self.door.failure = failure.message
+            self.assembly.streams.fail_all(failure)
+            self.core.close()
+
+    async def _watch_actors(self) -> None:
+        try:
+            await self.assembly.supervisor.wait()
+        except EngineFailed as error:
+            self._fail(Failure.of(error))
+
+
+def shut_down() -> Failure:
+    """What the streams of a closing engine end with."""
+    return Failure.of(EngineClosed("the engine was shut down"))

@@ -1,0 +1,99 @@
+"""Every setting of an engine, in one flat place.
+
+The engine unpacks it into constructor arguments; no room sees the whole of it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..actors.restarts import RestartLimit
+from ..actors.scheduling.batching import Batching, Continuous
+from ..actors.scheduling.settings import PlannerSettings
+from ..gpu.settings import RunnerSettings
+from ..protocol.errors import InvalidSetting, UnknownOption
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of an engine; each has a default that works.
+
+    Args:
+        device: ``auto``, ``cpu`` or ``cuda``.
+        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+        attention: ``auto`` or a backend's name.
+        num_threads: Threads for the kernels on a CPU; 0 chooses.
+        page_size: Tokens in a page of the key-value cache.
+        num_slots: Sequences on the device at once.
+        max_context: Most positions of a sequence; 0 is the model's own limit.
+        max_step_tokens: Most positions one step computes.
+        kv_bytes: Memory of the page pool; 0 sizes it from what is free.
+        depth: Steps under way: 2 keeps one waiting while one runs.
+        prefix_cache: Share the pages of common prompt beginnings.
+        batching: The strategy; changeable later with ``Engine.set_batching``.
+        max_requests: Streams open at once, those being tokenized included; beyond
+            it requests are refused with ``Overloaded``.
+        max_prompt_chars: Longest prompt in characters, refused before any work.
+        restart_intensity: Restarts of a failed device (or actor) in the period below.
+        restart_period_s: The period.
+    """
+
+    device: str = "auto"
+    dtype: str = "auto"
+    attention: str = "auto"
+    num_threads: int = 0
+    page_size: int = 16
+    num_slots: int = 64
+    max_context: int = 0
+    max_step_tokens: int = 512
+    kv_bytes: int = 0
+    depth: int = 2
+    prefix_cache: bool = True
+    batching: Batching = Continuous()
+    max_requests: int = 1024
+    max_prompt_chars: int = 4_000_000
+    restart_intensity: int = 3
+    restart_period_s: float = 60.0
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "EngineSettings":
+        """Build from loose options.
+
+        Raises:
+            UnknownOption: A name that is not a setting, with the nearest one.
+            InvalidSetting: A value of the wrong type.
+        """
+        for name in options:
+            if name not in cls.__struct_fields__:
+                raise UnknownOption(name, cls.__struct_fields__)
+        try:
+            return msgspec.convert(dict(options), cls)
+        except msgspec.ValidationError as error:
+            raise InvalidSetting(str(error)) from error
+
+    def runner(self) -> RunnerSettings:
+        """The execution room's part."""
+        return RunnerSettings(
+            device=self.device,
+            dtype=self.dtype,
+            attention=self.attention,
+            num_threads=self.num_threads,
+            page_size=self.page_size,
+            num_slots=self.num_slots,
+            max_context=self.max_context,
+            max_step_tokens=self.max_step_tokens,
+            kv_bytes=self.kv_bytes,
+        )
+
+    def planner(self) -> PlannerSettings:
+        """The scheduling room's part."""
+        return PlannerSettings(
+            max_step_tokens=self.max_step_tokens,
+            prefix_cache=self.prefix_cache,
+            batching=self.batching,
+            depth=self.depth,
+        )
+
+    def restarts(self) -> RestartLimit:
+        """A fresh count of restarts."""
+        return RestartLimit(self.restart_intensity, self.restart_period_s)

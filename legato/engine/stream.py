@@ -1,0 +1,111 @@
+"""A stream as its reader holds it: an async iterator of deltas.
+
+The generation belongs to the engine, not to the iterator: leaving the ``async with``
+block lets go of it at once, wherever it stands.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+
+from ..actors.streams import OpenStream, Streams
+from ..mailbox import MailboxClosed
+from ..protocol.requests import Completion, Delta, FinishReason, Usage
+
+
+class Stream:
+    """One answer, as it comes.
+
+    Args:
+        opened: The engine's side of it.
+        streams: Where it is let go.
+    """
+
+    def __init__(self, opened: OpenStream, streams: Streams) -> None:
+        self._opened = opened
+        self._streams = streams
+
+    @property
+    def request(self) -> int:
+        """The engine's number of this request."""
+        return self._opened.request
+
+    @property
+    def seed(self) -> int:
+        """The seed in use: give it again with the same request for the same text."""
+        seed = self._opened.generate.params.seed
+        assert seed is not None, "drawn at the engine's door"
+        return seed
+
+    def cancel(self) -> None:
+        """End the answer early; the last delta then says ``cancelled``. Idempotent."""
+        self._streams.cancel(self.request)
+
+    def close(self) -> None:
+        """Let go of the answer; nothing more can be read. Idempotent."""
+        self._streams.forget(self.request)
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> Delta:
+        """Wait for the next delta; a reader that lags gets several merged in one.
+
+        Cancelling loses nothing: the next call returns what was due.
+
+        Raises:
+            InvalidRequest: The prompt cannot be served; before the first delta.
+            Overloaded: The engine has no room; before the first delta.
+            DeadlineExceeded: The request's own deadline passed.
+            EngineFailed: The engine died and could not go on.
+            EngineClosed: The engine was shut down.
+        """
+        try:
+            return await self._opened.read()
+        except MailboxClosed:
+            if self._opened.failure is not None:
+                raise self._opened.failure from None
+            raise StopAsyncIteration from None
+
+    async def collect(self) -> Completion:
+        """Read to the end and return the whole answer.
+
+        Raises:
+            LegatoError: As ``__anext__`` does.
+        """
+        pieces: list[Delta] = [delta async for delta in self]
+        last = pieces[-1] if pieces else Delta("")
+        return Completion(
+            text="".join(delta.text for delta in pieces),
+            token_ids=tuple(i for delta in pieces for i in delta.token_ids),
+            finish_reason=last.finish_reason or FinishReason.CANCELLED,
+            usage=last.usage or Usage(0, 0),
+            logprobs=tuple(p for delta in pieces for p in delta.logprobs),
+        )
+
+
+class StreamContext:
+    """Opens a stream on entry and lets go of it on exit.
+
+    Args:
+        open_stream: Does it; raises what the engine's door raises.
+    """
+
+    def __init__(self, open_stream: Callable[[], Stream]) -> None:
+        self._open_stream = open_stream
+        self._stream: Stream | None = None
+
+    async def __aenter__(self) -> Stream:
+        if self._stream is not None:
+            raise RuntimeError("a stream is entered once; call engine.stream() again")
+        self._stream = self._open_stream()
+        return self._stream
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Synchronous on purpose: there is nothing here that a cancellation could cut.
+        if self._stream is not None:
+            self._stream.close()
