@@ -4,6 +4,36 @@ The relative import below is deliberate: it makes a stray ``import mailbox`` fro
 repository's root fail loudly instead of shadowing the standard library's module.
 """
 
-from ..protocol.errors import MailboxBroken, MailboxClosed, MailboxFull
+from ..protocol.errors import (
+    MailboxBroken,
+    MailboxClosed,
+    MailboxEmpty,
+    MailboxFull,
+    MailboxMisused,
+    MessageTooLarge,
+)
+from .address import Address
+from .inbox import Inbox
+from .loop_inbox import LoopInbox
+from .mailbox import Mailbox
+from .overflow import Overflow
+from .shared_address import SharedAddress
+from .stats import MailboxStats
+from .thread_inbox import ThreadInbox
 
-__all__ = ["MailboxBroken", "MailboxClosed", "MailboxFull"]
+__all__ = [
+    "Address",
+    "Inbox",
+    "LoopInbox",
+    "Mailbox",
+    "MailboxBroken",
+    "MailboxClosed",
+    "MailboxEmpty",
+    "MailboxFull",
+    "MailboxMisused",
+    "MailboxStats",
+    "MessageTooLarge",
+    "Overflow",
+    "SharedAddress",
+    "ThreadInbox",
+]

@@ -14,7 +14,9 @@ LegatoError
     ├── MailboxClosed         my end: I closed this mailbox
     └── MailboxBroken         their end: the other side is gone
 
-MailboxFull stands beside them: it is an answer of ``put_nowait``, not a fault.
+MailboxFull and MailboxEmpty stand beside them: they are answers of ``put_nowait`` and
+``get_nowait``, not faults. So do MessageTooLarge and MailboxMisused, which name what
+the program around a mailbox does wrong.
 
 Errors carry fields, ``str()`` builds the text, and the text says what to change.
 ``Failure`` is the form in which an error travels inside a message.
@@ -144,6 +146,33 @@ class MailboxFull(LegatoError):
     """``put_nowait`` found no room."""
 
     code = "mailbox_full"
+
+
+class MailboxEmpty(LegatoError):
+    """``get_nowait`` found nothing."""
+
+    code = "mailbox_empty"
+
+
+class MailboxMisused(LegatoError, RuntimeError):
+    """A mailbox was used from a loop or thread that it does not belong to."""
+
+    code = "mailbox_misused"
+
+
+class MessageTooLarge(LegatoError):
+    """A message that no frame between processes may carry, with the numbers."""
+
+    code = "message_too_large"
+
+    def __init__(self, mailbox: str, size_bytes: int, limit_bytes: int) -> None:
+        self.mailbox = mailbox
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"a message of {size_bytes} bytes is over mailbox {mailbox!r}'s limit of "
+            f"{limit_bytes}; split it, or raise max_message_bytes"
+        )
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
