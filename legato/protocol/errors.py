@@ -209,6 +209,10 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         plain |= {EngineClosed.code: EngineClosed, EngineFailed.code: EngineFailed}
         if self.code in plain:
             return plain[self.code](self.message)
+        if self.code == UnknownOption.code:
+            unknown = UnknownOption(self.field, ())
+            unknown.message = self.message
+            return unknown
         error = InvalidRequest(self.message, field=self.field or None)
         error.code = self.code
         return error

@@ -1,0 +1,42 @@
+import pytest
+
+from legato.engine.door import Door
+from legato.protocol.errors import EngineClosed, EngineFailed, Overloaded
+
+
+def ready(max_requests: int) -> Door:
+    door = Door(max_requests)
+    door.state = "ready"
+    return door
+
+
+def test_a_full_house_is_refused_with_a_time_to_come_back():
+    door = ready(2)
+    door.check(1, 0.0)
+    with pytest.raises(Overloaded, match="2 requests are open") as refused:
+        door.check(2, 0.0)
+    assert refused.value.retry_after_s == 1.0
+
+
+def test_the_time_to_come_back_follows_the_measured_rate():
+    door = ready(1)
+    for at_s in (0.0, 5.0, 10.0):
+        door.note_end(at_s)
+    with pytest.raises(Overloaded) as refused:
+        door.check(1, 15.0)
+    assert refused.value.retry_after_s == 5.0
+
+
+@pytest.mark.parametrize("state", ["starting", "draining", "closed"])
+def test_only_a_ready_engine_admits(state: str):
+    door = Door(1)
+    door.state = state
+    with pytest.raises(EngineClosed, match=state):
+        door.check(0, 0.0)
+
+
+def test_a_failed_engine_says_why():
+    door = Door(1)
+    door.state, door.failure = "failed", "the device melted"
+    with pytest.raises(EngineFailed, match="the device melted"):
+        door.check(0, 0.0)
