@@ -1,0 +1,110 @@
+"""A model's chat template: a conversation to the text the model was trained on.
+
+Knows Jinja; nothing of tokens. Threads may share it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import TemplateSyntaxError
+
+from ...protocol.errors import InvalidModel, InvalidRequest
+from ...protocol.models import TextSource
+from ...protocol.requests import ChatMessage
+from .sandbox import Sandbox, TemplateBound, TemplateRefusal
+
+# "developer" is a newer word for "system"; few templates know it.
+ROLES = ("system", "developer", "user", "assistant", "tool")
+# A template writes each content about once, and some text of its own.
+MAX_GROWTH = 8
+MAX_OWN_CHARACTERS = 1_000_000
+
+
+class ChatTemplate:
+    """Render conversations.
+
+    Args:
+        source: Its ``chat_template``, ``bos_token`` and ``eos_token`` are used.
+
+    Raises:
+        InvalidModel: There is no template, or it is not valid Jinja.
+    """
+
+    def __init__(self, source: TextSource) -> None:
+        if source.chat_template is None:
+            raise InvalidModel("the model has no chat template")
+        self._sandbox = Sandbox()
+        self._names = {"bos_token": source.bos_token, "eos_token": source.eos_token}
+        self._knows_developer = "developer" in source.chat_template
+        try:
+            self._template = self._sandbox.from_string(source.chat_template)
+        except TemplateSyntaxError as error:
+            raise InvalidModel(
+                f"the model's chat template is broken: line {error.lineno}: {error}"
+            ) from error
+        except RecursionError as error:
+            raise InvalidModel("the model's chat template nests too deeply") from error
+
+    def render(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[dict[str, Any]] | None = None,
+    ) -> str:
+        """Write a conversation as text.
+
+        Args:
+            messages: At least one.
+            add_generation_prompt: End where the assistant's answer begins.
+            tools: Function schemas, for templates that know of tools.
+
+        Raises:
+            InvalidRequest: No message, an unknown role, or a conversation that the
+                template refuses, breaks on, or makes too much of.
+        """
+        limit = MAX_OWN_CHARACTERS + MAX_GROWTH * sum(
+            len(message.content) for message in messages
+        )
+        pieces: list[str] = []
+        size = 0
+        self._sandbox.refill()
+        try:
+            for piece in self._template.generate(
+                messages=self._turns(messages),
+                add_generation_prompt=add_generation_prompt,
+                tools=list(tools) if tools else None,
+                **self._names,
+            ):
+                size += len(piece)
+                if size > limit:
+                    raise TemplateBound(f"it writes more than {limit} characters")
+                pieces.append(piece)
+        except TemplateRefusal as error:
+            raise InvalidRequest(
+                f"the model's chat template refuses this: {error}", field="messages"
+            ) from error
+        except Exception as error:
+            # A template is a program of the model's maker: whatever it breaks on, it
+            # breaks on these messages, and fails this request alone.
+            raise InvalidRequest(
+                f"the model's chat template fails on these messages: {error}",
+                field="messages",
+            ) from error
+        return "".join(pieces)
+
+    def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
+        if not messages:
+            raise InvalidRequest("at least one message is needed", field="messages")
+        turns: list[dict[str, str]] = []
+        for index, message in enumerate(messages):
+            role = message.role
+            if role not in ROLES:
+                raise InvalidRequest(
+                    f"unknown role {role!r}; known are {', '.join(ROLES)}",
+                    field=f"messages[{index}].role",
+                )
+            if role == "developer" and not self._knows_developer:
+                role = "system"
+            turns.append({"role": role, "content": message.content})
+        return turns
