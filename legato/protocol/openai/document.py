@@ -1,0 +1,164 @@
+"""How JSON from outside becomes a struct, strictly.
+
+Knows the shape of every way to be wrong: broken JSON, too deep, a wrong type, a missing
+or an unknown field, a field that exists elsewhere but not here. Each is refused by
+name; nothing is ignored in silence.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from ..errors import InvalidRequest, UnknownOption
+
+MAX_DEPTH = 32
+MAX_BRACKETS = 100_000
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_PATH = re.compile(r" - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`$")
+_NAME = re.compile(r"field `(?P<name>[^`]*)`")
+_NOT_FINITE = re.compile(rb'"(?P<name>\w+)"\s*:\s*(?P<value>-?(?:NaN|Infinity))\b')
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class Wire(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An object that may hold only the fields it declares."""
+
+
+W = TypeVar("W", bound=Wire)
+
+
+def read(body: bytes, kind: type[W]) -> W:
+    """Decode one JSON object.
+
+    Raises:
+        InvalidRequest: Names the field at fault where there is one.
+    """
+    check_depth(body)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise explain(error, kind) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _broken(body, error) from None
+
+
+def convert(value: Mapping[str, Any], kind: type[W], path: str) -> W:
+    """Make a struct of an object already decoded.
+
+    Args:
+        value: The object.
+        kind: The struct.
+        path: Where the object stands in the document, for the error.
+
+    Raises:
+        InvalidRequest: Names the field at fault.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise explain(error, kind, path) from None
+
+
+def refuse_unsupported(
+    request: Wire, neutral: Mapping[str, Collection[Any]], where: str = ""
+) -> None:
+    """Refuse declared fields that have no effect here, unless they ask for none.
+
+    Args:
+        request: The struct; null and absent always pass.
+        neutral: Each such field with the values that change nothing.
+        where: Path before the field.
+
+    Raises:
+        InvalidRequest: Names the first such field.
+    """
+    for name, values in neutral.items():
+        value = getattr(request, name)
+        if value is None or value in values:
+            continue
+        allowed = " or ".join(msgspec.json.encode(v).decode() for v in values)
+        instead = f" other than as {allowed}" if allowed else ""
+        raise _coded(
+            InvalidRequest(
+                f"not supported{instead}; leave it out", field=f"{where}{name}"
+            ),
+            "unsupported_parameter",
+        )
+
+
+def check_depth(body: bytes) -> None:
+    """Refuse nesting that no request needs, before a parser recurses into it.
+
+    Raises:
+        InvalidRequest: Says the limit.
+    """
+    count = body.count(b"[") + body.count(b"{")
+    if count <= MAX_DEPTH:
+        return
+    bare = _STRING.sub(b"", body).translate(None, _ALL_BUT_BRACKETS)
+    if len(bare) > 2 * MAX_BRACKETS:
+        raise InvalidRequest(f"more than {MAX_BRACKETS} objects and arrays")
+    depth = 0
+    for byte in bare:
+        depth += 1 if byte in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise InvalidRequest(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def explain(
+    error: msgspec.ValidationError, kind: type[Wire], path: str = ""
+) -> InvalidRequest:
+    """Turn msgspec's words into an ``InvalidRequest`` that names the field."""
+    text = str(error)
+    found = _PATH.search(text)
+    inner = found["path"] if found else ""
+    where = ".".join(part for part in (path, inner) if part)
+    text = _PATH.sub("", text)
+    if name := _NAME.search(text):
+        field = ".".join(part for part in (where, name["name"]) if part)
+        if "missing" in text:
+            missing = InvalidRequest("is required", field=field)
+            return _coded(missing, "missing_required_parameter")
+        unknown = UnknownOption(name["name"], known_at(kind, inner))
+        unknown.field = field
+        return unknown
+    text = text[:1].lower() + text[1:]
+    return _coded(InvalidRequest(text, field=where or None), "invalid_type")
+
+
+def known_at(kind: type[Wire], path: str) -> tuple[str, ...]:
+    """The fields that the struct at a path declares, or nothing."""
+    here = kind
+    for step in re.findall(r"[^.\[\]]+", path):
+        if step.isdigit():
+            continue
+        fields = {f.encode_name: f.type for f in msgspec.structs.fields(here)}
+        inner = next(_structs(fields.get(step)), None)
+        if inner is None:
+            return ()
+        here = inner
+    return here.__struct_fields__
+
+
+def _structs(annotation: Any) -> Iterator[type[Wire]]:
+    if isinstance(annotation, type) and issubclass(annotation, Wire):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _structs(argument)
+
+
+def _broken(body: bytes, error: Exception) -> InvalidRequest:
+    if odd := _NOT_FINITE.search(body):
+        field, value = odd["name"].decode(), odd["value"].decode()
+        return InvalidRequest(f"must be a finite number, got {value}", field=field)
+    if isinstance(error, RecursionError):
+        return InvalidRequest(f"nested deeper than {MAX_DEPTH} levels")
+    return _coded(InvalidRequest(f"not valid JSON: {error}"), "invalid_json")
+
+
+def _coded(error: InvalidRequest, code: str) -> InvalidRequest:
+    error.code = code
+    return error

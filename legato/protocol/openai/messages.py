@@ -1,0 +1,144 @@
+"""Conversations as clients write them, in both of OpenAI's dialects."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..requests import ChatMessage
+from .document import Wire, convert, refuse_unsupported
+
+# "developer" is OpenAI's newer word for "system"; templates know only the latter.
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+
+
+class Part(Wire, kw_only=True):
+    """One part of a message's content: only text can be read."""
+
+    type: str
+    text: str | None = None
+    annotations: list[Any] | None = None
+    logprobs: list[Any] | None = None
+
+
+class Message(Wire, kw_only=True):
+    """A message of ``/v1/chat/completions``.
+
+    The fields after ``content`` stand in messages that clients send back as they got
+    them; they are accepted empty and otherwise refused by name.
+    """
+
+    role: str
+    content: str | list[Part] | None = None
+    name: Any = None
+    refusal: Any = None
+    annotations: Any = None
+    audio: Any = None
+    function_call: Any = None
+    tool_calls: Any = None
+    tool_call_id: str | None = None
+    reasoning_content: Any = None
+
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "name": (),
+    "refusal": (),
+    "annotations": ([],),
+    "audio": (),
+    "function_call": (),
+    "tool_calls": ([],),
+    "reasoning_content": ("",),
+}
+
+
+class Item(Wire, kw_only=True):
+    """A message among the input items of the Responses API."""
+
+    role: str
+    content: str | list[Part]
+    type: str = "message"
+    id: str | None = None
+    status: str | None = None
+    phase: str | None = None
+
+
+def conversation(messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
+    """Read ``messages``.
+
+    Raises:
+        InvalidRequest: None at all, an unknown role, or content that is not text.
+    """
+    if not messages:
+        raise InvalidRequest("at least one message is needed", field="messages")
+    turns: list[ChatMessage] = []
+    for index, message in enumerate(messages):
+        where = f"messages[{index}]"
+        refuse_unsupported(message, NEUTRAL, f"{where}.")
+        if message.tool_call_id is not None and message.role != "tool":
+            raise InvalidRequest(
+                "belongs to the role 'tool' only", field=f"{where}.tool_call_id"
+            )
+        turns.append(turn(message.role, message.content, where))
+    return tuple(turns)
+
+
+def input_items(
+    items: str | Sequence[Mapping[str, Any]], instructions: str | None
+) -> tuple[ChatMessage, ...]:
+    """Read ``input`` and ``instructions``.
+
+    Raises:
+        InvalidRequest: Nothing at all, or an item that is not a message of text.
+    """
+    turns = [ChatMessage("system", instructions)] if instructions else []
+    if isinstance(items, str):
+        return (*turns, ChatMessage("user", items))
+    if not items:
+        raise InvalidRequest("at least one item is needed", field="input")
+    for index, item in enumerate(items):
+        where = f"input[{index}]"
+        kind = item.get("type", "message")
+        if kind != "message":
+            raise InvalidRequest(
+                f"only items of type 'message' are supported, got {kind!r}",
+                field=f"{where}.type",
+            )
+        message = convert(item, Item, where)
+        turns.append(turn(message.role, message.content, where))
+    return tuple(turns)
+
+
+def turn(role: str, content: str | list[Part] | None, where: str) -> ChatMessage:
+    """Read one message.
+
+    Raises:
+        InvalidRequest: An unknown role, or content that is not text.
+    """
+    if role not in ROLES:
+        known = ", ".join(ROLES)
+        raise InvalidRequest(
+            f"unknown role {role!r}; known are {known}", field=f"{where}.role"
+        )
+    if content is None:
+        raise InvalidRequest(
+            "must be a string or a list of text parts", field=f"{where}.content"
+        )
+    if isinstance(content, str):
+        return ChatMessage(ROLES[role], content)
+    texts: list[str] = []
+    for index, part in enumerate(content):
+        at = f"{where}.content[{index}]"
+        if part.type not in ("text", "input_text", "output_text"):
+            raise InvalidRequest(
+                f"only text can be read, got a part of type {part.type!r}",
+                field=f"{at}.type",
+            )
+        if part.text is None:
+            raise InvalidRequest("is required", field=f"{at}.text")
+        texts.append(part.text)
+    return ChatMessage(ROLES[role], "".join(texts))

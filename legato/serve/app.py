@@ -1,0 +1,158 @@
+"""The front end: one ASGI 3 application for every protocol, on one port.
+
+It does not own the engine: whoever opens that serves this while it is open.
+"""
+
+from starlette.types import Receive, Scope, Send
+
+from ..protocol.openai.refusal import Refusal
+from .backend import Backend
+from .catalog import Catalog
+from .exchange import ClientGone, Exchange, read_headers
+from .gate import Gate
+from .generation import chat_endpoint, completion_endpoint
+from .health import Health
+from .judgement import refusal_of
+from .keys import KeyRing
+from .origin import OriginList, cors_headers, preflight_headers
+from .responses import ResponsesEndpoint
+from .router import Handler, Router, path_of
+from .settings import ServeSettings
+from .socket import Socket
+
+# Probes carry no key and tell nothing that a key protects.
+OPEN_PATHS = frozenset({"/health"})
+RESPONSES = "/v1/responses"
+
+
+class Application:
+    """Every protocol over one engine.
+
+    Args:
+        engine: Open, or about to be.
+        settings: Limits, keys and origins.
+    """
+
+    def __init__(self, engine: Backend, settings: ServeSettings) -> None:
+        self.gate = Gate(engine)
+        self._settings = settings
+        self._origins = OriginList(
+            settings.allowed_origins, allow_localhost=settings.allow_localhost
+        )
+        self._keys = KeyRing(settings.api_keys)
+        self._health = Health(engine, self.gate)
+        self._responses = ResponsesEndpoint(engine, self.gate, settings)
+        catalog = Catalog(engine)
+        self._router = Router(
+            {
+                ("/v1/chat/completions", "POST"): chat_endpoint(engine, self.gate),
+                ("/v1/completions", "POST"): completion_endpoint(engine, self.gate),
+                ("/v1/models", "GET"): catalog.list,
+                ("/health", "GET"): self._health.health,
+                ("/metrics", "GET"): self._health.metrics,
+            },
+            catalog.show,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, one socket, or the server's lifespan."""
+        kind = scope["type"]
+        if kind == "http":
+            await self._serve_http(Exchange(scope, receive, send, self._settings))
+        elif kind == "websocket":
+            await self._serve_socket(Socket(scope, receive, send))
+        elif kind == "lifespan":
+            await self._live(receive, send)
+        else:
+            raise ValueError(f"unknown ASGI scope {kind!r}")
+
+    async def _serve_http(self, exchange: Exchange) -> None:
+        route = "none"
+        try:
+            try:
+                if exchange.method == "OPTIONS":
+                    await self._preflight(exchange)
+                else:
+                    route, handler = self._enter(exchange)
+                    await handler(exchange)
+            except ClientGone:
+                raise
+            except Exception as error:
+                refusal = refusal_of(error)
+                if exchange.started:
+                    raise
+                if refusal.status == 405:
+                    allow = self._router.methods(path_of(exchange.scope)).encode()
+                    exchange.extra_headers.append((b"allow", allow))
+                await exchange.refuse(refusal)
+        except ClientGone:
+            # Nobody is left to hear of it; the request was cancelled on the way here.
+            self._health.count_request(route, 499)
+        else:
+            self._health.count_request(route, exchange.status)
+
+    def _enter(self, exchange: Exchange) -> tuple[str, Handler]:
+        path = path_of(exchange.scope)
+        self._admit_origin(exchange)
+        if path not in OPEN_PATHS:
+            self._keys.check(exchange.headers.get("authorization"))
+        return self._router.find(path, exchange.method)
+
+    def _admit_origin(self, exchange: Exchange) -> None:
+        origin = exchange.headers.get("origin")
+        if not self._origins.admits(origin):
+            raise forbidden(origin)
+        exchange.extra_headers += cors_headers(origin)
+
+    async def _preflight(self, exchange: Exchange) -> None:
+        self._admit_origin(exchange)
+        asked = exchange.headers.get("access-control-request-headers", "")
+        headers = preflight_headers(asked.encode("latin-1"))
+        await exchange.start(204, headers)
+        await exchange.finish()
+
+    async def _serve_socket(self, socket: Socket) -> None:
+        headers = read_headers(socket.scope)
+        try:
+            origin = headers.get("origin")
+            if not self._origins.admits(origin):
+                raise forbidden(origin)
+            self._keys.check(headers.get("authorization"))
+            if path_of(socket.scope) != RESPONSES:
+                raise Refusal(404, "not_found", f"sockets are served at {RESPONSES}")
+        except Refusal as refusal:
+            await socket.refuse(refusal)
+            return
+        self._health.count_sockets(1)
+        try:
+            await self._responses(socket)
+        finally:
+            self._health.count_sockets(-1)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                self.gate.close()
+                return
+
+
+def forbidden(origin: str | None) -> Refusal:
+    """The refusal of a page that may not speak to this server."""
+    return Refusal(
+        403,
+        "origin_not_allowed",
+        f"pages of {origin} may not use this server; its owner can allow them",
+        param="origin",
+    )
+
+
+def create_app(engine: Backend, settings: ServeSettings | None = None) -> Application:
+    """Make the ASGI application; it mounts inside FastAPI and Starlette too.
+
+    Args:
+        engine: Open while the application serves; until then it answers 503.
+        settings: Limits, keys and origins.
+    """
+    return Application(engine, settings or ServeSettings())

@@ -1,0 +1,74 @@
+"""What the front end needs of an engine. ``legato.Engine`` is one."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from ..protocol.requests import Delta, Prompt
+from ..protocol.sampling import SamplingParams
+
+
+class AnswerStream(Protocol):
+    """One answer, as it comes; lagging readers get deltas merged."""
+
+    def cancel(self) -> None:
+        """End it early; the last delta then says ``cancelled``. Idempotent."""
+        ...
+
+    def __aiter__(self) -> "AnswerStream":
+        """Itself."""
+        ...
+
+    async def __anext__(self) -> Delta:
+        """Wait for the next delta.
+
+        Raises:
+            LegatoError: The answer failed.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """An engine, open or opening."""
+
+    @property
+    def name(self) -> str:
+        """The model's public name."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """``starting``, ``ready``, ``draining``, ``failed`` or ``closed``."""
+        ...
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, or ""."""
+        ...
+
+    @property
+    def max_context(self) -> int:
+        """Most positions of a sequence."""
+        ...
+
+    def stream(
+        self, prompt: Prompt, params: SamplingParams | None = None, *, tenant: str = ""
+    ) -> AbstractAsyncContextManager[AnswerStream]:
+        """Open an answer; leaving the context lets go of it.
+
+        Raises:
+            LegatoError: On entry: the request cannot be taken.
+        """
+        ...
+
+    def default_params(self) -> Mapping[str, float]:
+        """Sampling the model's makers recommend."""
+        ...
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes behind a token id."""
+        ...
+
+    def metrics_text(self) -> bytes:
+        """The engine's metrics, in Prometheus' text format."""
+        ...

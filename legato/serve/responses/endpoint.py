@@ -1,0 +1,30 @@
+"""The door of ``WS /v1/responses``."""
+
+from ..backend import Backend
+from ..gate import Gate
+from ..settings import ServeSettings
+from ..socket import Socket, SocketGone
+from .session import Session
+
+
+class ResponsesEndpoint:
+    """Accepts sockets and gives each a session.
+
+    Args:
+        engine: Answers.
+        gate: Lets responses in.
+        settings: Limits.
+    """
+
+    def __init__(self, engine: Backend, gate: Gate, settings: ServeSettings) -> None:
+        self._engine = engine
+        self._gate = gate
+        self._settings = settings
+
+    async def __call__(self, socket: Socket) -> None:
+        """Serve one socket to its end."""
+        try:
+            await socket.accept()
+        except SocketGone:
+            return
+        await Session(socket, self._engine, self._gate, self._settings).run()

@@ -1,0 +1,68 @@
+"""Every setting of the front end, in one flat place."""
+
+import msgspec
+
+from ..protocol.errors import InvalidSetting
+
+
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the front end; each has a default that works.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one.
+        api_keys: Keys of which a request must carry one; none asks for none.
+        allowed_origins: Web pages that may speak to this server, such as
+            ``https://chat.example``; ``*`` lets every page in.
+        allow_localhost: Pages served from this machine may too, whatever their port.
+        max_body_bytes: Largest HTTP body.
+        body_deadline_s: Longest wait for a body.
+        max_frame_bytes: Largest WebSocket message; a larger one closes with 1009.
+        max_lanes: Lanes (``stream_id``) at work on one socket.
+        max_in_flight: Responses running or waiting in lanes on one socket.
+        outbox_entries: Deltas that wait for a socket before its lanes stop pulling.
+        send_deadline_s: Longest that a client may read nothing while there is
+            something to read.
+        drain_s: Longest wait at shutdown for answers under way.
+        ping_interval_s: Between two pings of a socket.
+        ping_timeout_s: Longest wait for the pong.
+        backlog: Connections that wait to be accepted.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_keys: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    allow_localhost: bool = True
+    max_body_bytes: int = 8 * 2**20
+    body_deadline_s: float = 60.0
+    max_frame_bytes: int = 4 * 2**20
+    max_lanes: int = 64
+    max_in_flight: int = 256
+    outbox_entries: int = 16
+    send_deadline_s: float = 30.0
+    drain_s: float = 30.0
+    ping_interval_s: float = 20.0
+    ping_timeout_s: float = 20.0
+    backlog: int = 2048
+
+    def __post_init__(self) -> None:
+        for name in (
+            "max_body_bytes",
+            "max_frame_bytes",
+            "max_lanes",
+            "max_in_flight",
+            "outbox_entries",
+        ):
+            if getattr(self, name) < 1:
+                raise InvalidSetting(f"{name} must be at least 1")
+        for name in ("body_deadline_s", "send_deadline_s"):
+            if not getattr(self, name) > 0:
+                raise InvalidSetting(f"{name} must be more than 0 seconds")
+        if not 0 <= self.port < 2**16:
+            raise InvalidSetting(f"port must be 0 to 65535, got {self.port}")
+        for key in self.api_keys:
+            if not key or not key.isascii() or not key.isprintable() or " " in key:
+                raise InvalidSetting(
+                    "an API key must be printable ASCII without spaces"
+                )

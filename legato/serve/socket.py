@@ -1,0 +1,114 @@
+"""One WebSocket, as ASGI has it: handshake, text frames in, text frames out, the end.
+
+Knows nothing of what the frames say. Sending is for one task, receiving for another.
+"""
+
+from starlette.types import Receive, Scope, Send
+
+from ..protocol.openai.refusal import Refusal
+
+
+class SocketGone(Exception):
+    """The client left."""
+
+
+class Socket:
+    """A WebSocket.
+
+    Args:
+        scope: ASGI's.
+        receive: ASGI's.
+        send: ASGI's.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self._receive = receive
+        self._send = send
+        self._open = False
+
+    async def accept(self) -> None:
+        """Complete the handshake.
+
+        No subprotocol is chosen: a client that offers some, such as a key, is served
+        all the same, and what it offered is not echoed.
+
+        Raises:
+            SocketGone: The client left meanwhile.
+        """
+        message = await self._receive()
+        if message["type"] != "websocket.connect":
+            raise SocketGone
+        await self._push({"type": "websocket.accept"})
+        self._open = True
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """End the handshake with an HTTP error: 403 where the server knows no other."""
+        try:
+            await self._receive()
+            if "websocket.http.response" not in self.scope.get("extensions", {}):
+                await self._push({"type": "websocket.close", "code": 1008})
+                return
+            headers = [(b"content-type", b"application/json"), *refusal.headers()]
+            await self._push(
+                {
+                    "type": "websocket.http.response.start",
+                    "status": refusal.status,
+                    "headers": headers,
+                }
+            )
+            await self._push(
+                {"type": "websocket.http.response.body", "body": refusal.body()}
+            )
+        except SocketGone:
+            pass
+
+    async def receive(self) -> str | bytes:
+        """Wait for the next message: text, or bytes if it is binary.
+
+        Raises:
+            SocketGone: The client left.
+        """
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            self._open = False
+            raise SocketGone
+        text: str | None = message.get("text")
+        if text is not None:
+            return text
+        return message.get("bytes") or b""
+
+    async def send(self, text: str) -> None:
+        """Send a text message; waits while the client reads too slowly.
+
+        Raises:
+            SocketGone: The client left.
+        """
+        await self._push({"type": "websocket.send", "text": text})
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close, with a reason.
+
+        A client that reads nothing could hold up its own closing for ever; a transport
+        of ours is told not to wait.
+        """
+        if not self._open:
+            return
+        self._open = False
+        cut = self.scope.get("extensions", {}).get("legato.close")
+        if cut is not None:
+            cut(code, reason)
+            return
+        try:
+            await self._push(
+                {"type": "websocket.close", "code": code, "reason": reason}
+            )
+        except SocketGone:
+            pass
+
+    async def _push(self, message: dict[str, object]) -> None:
+        try:
+            await self._send(message)
+        except (OSError, RuntimeError) as error:
+            # Servers say OSError, or RuntimeError after a close of theirs.
+            raise SocketGone from error
