@@ -1,0 +1,146 @@
+"""Puts a runner together from a checkpoint and settings."""
+
+from pathlib import Path
+
+import torch
+
+from ..protocol.errors import InvalidSetting
+from ..protocol.steps import RunnerLimits
+from .attention import KvCache, choose_attention
+from .checkpoint import Checkpoint, ModelConfig
+from .memory import PoolSize, size_pool
+from .model import Decoder, load_weights
+from .model.weights import Progress
+from .runner import ModelRunner
+from .settings import RunnerSettings
+from .torch_runner import TorchRunner
+
+NATIVE_BF16 = ("avx512_bf16", "amx_bf16")
+
+
+def build_runner(
+    checkpoint: Checkpoint,
+    settings: RunnerSettings | None = None,
+    *,
+    progress: Progress | None = None,
+) -> ModelRunner:
+    """Load a model and make it ready to run.
+
+    Args:
+        checkpoint: Open; it may be closed afterwards.
+        settings: How to run it.
+        progress: Called while weights load: the share done, 0 to 1, and of what.
+
+    Raises:
+        InvalidSetting: The settings cannot work here; with the numbers.
+        InvalidModel: A parameter cannot be read.
+    """
+    settings = settings or RunnerSettings()
+    config = checkpoint.config
+    device = choose_device(settings.device)
+    dtype = choose_dtype(settings.dtype, device)
+    max_context = choose_context(settings, config)
+    if settings.num_threads:
+        torch.set_num_threads(settings.num_threads)
+    weights = load_weights(checkpoint, dtype, device, progress=progress)
+    page_bytes = 2 * settings.page_size * config.num_layers * dtype.itemsize
+    page_bytes *= config.num_kv_heads * config.head_dim
+    pool = size_pool(
+        kv_bytes=settings.kv_bytes,
+        page_bytes=page_bytes,
+        page_size=settings.page_size,
+        num_slots=settings.num_slots,
+        max_context=max_context,
+        weight_bytes=weights.num_bytes,
+        device=device,
+    )
+    cache = build_cache(config, settings, pool, dtype, device)
+    attention = choose_attention(settings.attention, cache, config.num_heads)
+    limits = RunnerLimits(
+        num_slots=settings.num_slots,
+        num_pages=pool.num_pages,
+        page_size=settings.page_size,
+        max_context=min(max_context, pool.num_pages * settings.page_size),
+        max_step_tokens=settings.max_step_tokens,
+        vocab_size=config.vocab_size,
+        page_bytes=page_bytes,
+    )
+    decoder = Decoder(config, weights, attention, limits.max_context)
+    return TorchRunner(decoder, cache, limits, pool.report)
+
+
+def build_cache(
+    config: ModelConfig,
+    settings: RunnerSettings,
+    pool: PoolSize,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> KvCache:
+    """Reserve the pool.
+
+    Raises:
+        InvalidSetting: The device has no room for it after all.
+    """
+    try:
+        return KvCache(
+            num_layers=config.num_layers,
+            num_pages=pool.num_pages,
+            page_size=settings.page_size,
+            num_kv_heads=config.num_kv_heads,
+            head_dim=config.head_dim,
+            dtype=dtype,
+            device=device,
+        )
+    except (MemoryError, RuntimeError) as error:
+        raise InvalidSetting(
+            f"no room for the pages ({pool.report}); set kv_bytes lower"
+        ) from error
+
+
+def choose_device(name: str) -> torch.device:
+    """Resolve a device's name.
+
+    Raises:
+        InvalidSetting: There is no CUDA device.
+    """
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
+        raise InvalidSetting("device is cuda, but torch finds none; use device cpu")
+    return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """Resolve a type's name; ``auto`` is bfloat16 where it is native."""
+    if name == "auto":
+        native = device.type == "cuda" or has_native_bf16()
+        name = "bfloat16" if native else "float32"
+    dtypes = {
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }
+    return dtypes[name]
+
+
+def has_native_bf16() -> bool:
+    """Whether this CPU multiplies bfloat16 in hardware."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return any(flag in flags.split() for flag in NATIVE_BF16)
+
+
+def choose_context(settings: RunnerSettings, config: ModelConfig) -> int:
+    """Resolve the most positions of a sequence.
+
+    Raises:
+        InvalidSetting: The model was not made for so many.
+    """
+    if settings.max_context > config.max_context:
+        raise InvalidSetting(
+            f"max_context is {settings.max_context}, but the model is made for "
+            f"{config.max_context}; choose at most that, or 0"
+        )
+    return settings.max_context or config.max_context

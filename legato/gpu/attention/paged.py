@@ -1,0 +1,236 @@
+"""Attention for a CPU: grouped decodes, prefill chunks without a quadratic mask.
+
+Decode rows of like length are gathered together and attended in one call. A prefill
+chunk attends to itself causally and to its history fully, in two calls whose results
+are joined through their log-sum-exps; a first chunk reads nothing back from the pool.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from .batch import AttentionBatch, Ints
+from .cache import KvCache
+
+# Keys of one gather: more would fall out of the cache between gather and use.
+GATHER_BYTES = 4 << 20
+
+
+class PagedAttention:
+    """Fast on a CPU, without a compiler.
+
+    Args:
+        cache: The pool.
+        num_heads: Query heads.
+    """
+
+    def __init__(self, cache: KvCache, num_heads: int) -> None:
+        self.cache = cache
+        self.num_heads = num_heads
+        cells = cache.keys.shape[3] * cache.keys.shape[4]
+        self._page_bytes = cache.page_size * cells * cache.keys.element_size()
+
+    def prepare(self, batch: AttentionBatch) -> "PagedStep":
+        """Group the decodes, find each chunk's history."""
+        size = self.cache.page_size
+        counts = -(-batch.lengths[: batch.num_decodes] // size)
+        groups = [
+            DecodeGroup.of(batch, rows, self.cache)
+            for rows in group_rows(counts, GATHER_BYTES // self._page_bytes)
+        ]
+        chunks = [
+            PrefillChunk.of(batch, row, size)
+            for row in range(batch.num_decodes, len(batch.counts))
+        ]
+        return PagedStep(self.cache, batch.cells, groups, chunks)
+
+
+def group_rows(num_pages: Ints, most_pages: int) -> list[Ints]:
+    """Group rows of like length so that little padding is gathered.
+
+    Args:
+        num_pages: [rows] pages of each row.
+        most_pages: Of a group, padding included; a row alone may have more.
+    """
+    if not len(num_pages):
+        return []
+    order = np.argsort(-num_pages, kind="stable")
+    groups: list[Ints] = []
+    first = 0
+    for last in range(1, len(order) + 1):
+        longest = num_pages[order[first]]
+        full = (last - first + 1) * longest > most_pages
+        # Beyond half, padding costs more than another group's operators.
+        short = last < len(order) and num_pages[order[last]] * 2 < longest - 8
+        if last == len(order) or full or short:
+            groups.append(np.sort(order[first:last]))
+            first = last
+    return groups
+
+
+@dataclass(frozen=True)
+class DecodeGroup:
+    """Decode rows attended in one call.
+
+    Args:
+        rows: [rows] their indices among the step's tokens, or None for all of them.
+        pages: [rows * pages] flat block tables, padded with page 0.
+        mask: [rows, 1, 1, pages * page_size] added to scores: -inf beyond a length.
+    """
+
+    rows: torch.Tensor | None
+    pages: torch.Tensor
+    mask: torch.Tensor
+
+    @classmethod
+    def of(cls, batch: AttentionBatch, rows: Ints, cache: KvCache) -> "DecodeGroup":
+        """Pad the rows' tables to the longest."""
+        size = cache.page_size
+        lengths = batch.lengths[rows]
+        width = int(-(-lengths.max() // size))
+        beyond = np.arange(width) * size >= lengths[:, None]
+        tables = np.where(beyond, 0, batch.tables[rows, :width])
+        mask = np.where(np.arange(width * size) < lengths[:, None], 0.0, -np.inf)
+        whole = len(rows) == len(batch.counts)
+        return cls(
+            None if whole else torch.asarray(rows),
+            torch.asarray(tables.ravel()),
+            torch.asarray(mask).to(cache.keys.dtype)[:, None, None],
+        )
+
+
+@dataclass(frozen=True)
+class PrefillChunk:
+    """A row of several tokens.
+
+    Args:
+        tokens: Where they are among the step's tokens.
+        pages: [pages] of its history, or None if it has none.
+        history: Positions before it.
+    """
+
+    tokens: slice
+    pages: torch.Tensor | None
+    history: int
+
+    @classmethod
+    def of(cls, batch: AttentionBatch, row: int, page_size: int) -> "PrefillChunk":
+        """Cut the row out of the batch."""
+        first, history = int(batch.firsts[row]), int(batch.starts[row])
+        pages = batch.tables[row, : -(-history // page_size)]
+        return cls(
+            slice(first, first + int(batch.counts[row])),
+            torch.asarray(pages) if history else None,
+            history,
+        )
+
+
+class PagedStep:
+    """One step."""
+
+    def __init__(
+        self,
+        cache: KvCache,
+        cells: torch.Tensor,
+        groups: list[DecodeGroup],
+        chunks: list[PrefillChunk],
+    ) -> None:
+        self.cache = cache
+        self.cells = cells
+        self.groups = groups
+        self.chunks = chunks
+
+    def attend(
+        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    ) -> torch.Tensor:
+        """As the interface says."""
+        self.cache.write(layer, self.cells, k, v)
+        if len(self.groups) == 1 and self.groups[0].rows is None:
+            return self._decode(layer, q, self.groups[0])
+        out = torch.empty_like(q)
+        for group in self.groups:
+            rows = group.rows
+            assert rows is not None, "a group of all rows is alone"
+            out.index_copy_(0, rows, self._decode(layer, q[rows], group))
+        for chunk in self.chunks:
+            part = chunk.tokens
+            out[part] = self._prefill(layer, q[part], k[part], v[part], chunk)
+        return out
+
+    def _decode(self, layer: int, q: torch.Tensor, group: DecodeGroup) -> torch.Tensor:
+        rows = len(q)
+        keys, values = self._gather(layer, group.pages, rows)
+        # The query heads of one kv head stand as its query positions: no copies of
+        # keys for each of them.
+        folded = q.view(rows, keys.shape[1], -1, q.shape[2])
+        out, _ = flash(folded, keys, values, mask=group.mask)
+        return out.reshape(q.shape)
+
+    def _prefill(
+        self,
+        layer: int,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        chunk: PrefillChunk,
+    ) -> torch.Tensor:
+        count, heads, head_dim = q.shape
+        kv_heads = k.shape[1]
+        # [kv_heads, group, tokens, head_dim]: each kv head is a batch of its queries.
+        grouped = q.view(count, kv_heads, -1, head_dim).permute(1, 2, 0, 3)
+        share = (kv_heads, heads // kv_heads, count, head_dim)
+        keys = k.permute(1, 0, 2)[:, None].expand(share)
+        values = v.permute(1, 0, 2)[:, None].expand(share)
+        out, weight = flash(grouped, keys, values, causal=True)
+        if chunk.pages is not None:
+            keys, values = self._gather(layer, chunk.pages, 1)
+            keys = keys[0, :, None, : chunk.history]
+            values = values[0, :, None, : chunk.history]
+            share = (-1, heads // kv_heads, -1, -1)
+            past = flash(grouped, keys.expand(share), values.expand(share))
+            out = join((out, weight), past)
+        return out.permute(2, 0, 1, 3).reshape(q.shape)
+
+    def _gather(
+        self, layer: int, pages: torch.Tensor, rows: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Read pages of rows into [rows, kv_heads, positions, head_dim] views."""
+        heads, head_dim = self.cache.keys.shape[3:]
+        shape = (rows, -1, heads, head_dim)
+        keys = self.cache.keys[layer].index_select(0, pages).view(shape)
+        values = self.cache.values[layer].index_select(0, pages).view(shape)
+        return keys.transpose(1, 2), values.transpose(1, 2)
+
+
+def flash(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    mask: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attend with torch's flash kernel for CPUs.
+
+    Args:
+        q: [batch, heads, queries, head_dim].
+        k: [batch, heads, keys, head_dim]; strides of 0 share it among heads.
+        v: The same.
+        causal: Query i sees keys up to i.
+        mask: Added to the scores, broadcast over them.
+
+    Returns:
+        The attention, as ``q``, and the scores' log-sum-exp, [batch, heads, queries].
+    """
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        q, k, v, 0.0, causal, attn_mask=mask
+    )
+
+
+def join(
+    one: tuple[torch.Tensor, torch.Tensor], other: tuple[torch.Tensor, torch.Tensor]
+) -> torch.Tensor:
+    """Join attention over two sets of keys into that over both."""
+    share = torch.sigmoid(other[1] - one[1]).unsqueeze(-1).to(one[0].dtype)
+    return torch.lerp(one[0], other[0], share)

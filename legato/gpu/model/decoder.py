@@ -1,0 +1,90 @@
+"""The forward pass of the Llama family: Llama, Mistral, Qwen 2 and 3."""
+
+import torch
+from torch.nn import functional
+
+from ..attention import AttentionBackend, AttentionBatch, StepAttention
+from ..checkpoint import ModelConfig
+from .rotary import Rotary
+from .weights import DecoderWeights, LayerWeights
+
+Angles = tuple[torch.Tensor, torch.Tensor]
+
+
+class Decoder:
+    """A model with its weights and its attention.
+
+    Args:
+        config: Its shape.
+        weights: Its weights.
+        attention: Over a cache of as many layers.
+        max_context: Positions to prepare for.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: DecoderWeights,
+        attention: AttentionBackend,
+        max_context: int,
+    ) -> None:
+        self._config = config
+        self._weights = weights
+        self._attention = attention
+        self._rotary = Rotary(
+            config.rope,
+            config.head_dim,
+            max_context,
+            weights.embedding.device,
+            weights.rope_factors,
+        )
+
+    def forward(
+        self, ids: torch.Tensor, batch: AttentionBatch, sampling: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute a step.
+
+        Args:
+            ids: [tokens] int64.
+            batch: Where they belong.
+            sampling: [rows] int64: the tokens whose logits are wanted; only they go
+                through the head.
+
+        Returns:
+            Logits: [rows, vocab] float32.
+        """
+        weights, attention = self._weights, self._attention.prepare(batch)
+        angles = self._rotary.at(batch.positions)
+        x = functional.embedding(ids, weights.embedding)
+        for index, layer in enumerate(weights.layers):
+            x = self._attend(x, layer, index, attention, angles)
+            x = self._mlp(x, layer)
+        x = self._norm(x[sampling], weights.final_norm)
+        return weights.head.apply(x).float()
+
+    def _attend(
+        self,
+        x: torch.Tensor,
+        layer: LayerWeights,
+        index: int,
+        attention: StepAttention,
+        angles: Angles,
+    ) -> torch.Tensor:
+        config = self._config
+        heads, kv_heads = config.num_heads, config.num_kv_heads
+        qkv = layer.qkv.apply(self._norm(x, layer.input_norm))
+        qkv = qkv.view(len(x), heads + 2 * kv_heads, config.head_dim)
+        qk = qkv[:, : heads + kv_heads]
+        if layer.qk_norm is not None:
+            qk = self._norm(qk, None) * layer.qk_norm
+        qk = self._rotary.rotate(qk, angles)
+        v = qkv[:, heads + kv_heads :]
+        out = attention.attend(index, qk[:, :heads], qk[:, heads:], v)
+        return layer.output.add(out.view(len(x), -1), x)
+
+    def _mlp(self, x: torch.Tensor, layer: LayerWeights) -> torch.Tensor:
+        gate, up = layer.gate_up.apply(self._norm(x, layer.mlp_norm)).chunk(2, -1)
+        return layer.down.add(functional.silu(gate) * up, x)
+
+    def _norm(self, x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+        return functional.rms_norm(x, (x.shape[-1],), weight, eps=self._config.norm_eps)

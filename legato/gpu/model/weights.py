@@ -1,0 +1,169 @@
+"""A model's weights in memory, fused where the forward pass reads them together."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..checkpoint import Checkpoint
+from ..checkpoint.parameters import EMBEDDING, FINAL_NORM, HEAD, ROPE_FACTORS
+from .projection import DenseProjection, Projection
+
+Progress = Callable[[float, str], None]
+Pack = Callable[[torch.Tensor, torch.Tensor | None], Projection]
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """One decoder layer.
+
+    Args:
+        input_norm: [hidden].
+        qkv: To queries, keys and values, in this order.
+        qk_norm: [heads + kv_heads, head_dim], or None.
+        output: Of the attention.
+        mlp_norm: [hidden].
+        gate_up: To gate and up, in this order.
+        down: Of the MLP.
+    """
+
+    input_norm: torch.Tensor
+    qkv: Projection
+    qk_norm: torch.Tensor | None
+    output: Projection
+    mlp_norm: torch.Tensor
+    gate_up: Projection
+    down: Projection
+
+
+@dataclass(frozen=True)
+class DecoderWeights:
+    """A whole model.
+
+    Args:
+        embedding: [vocab, hidden].
+        layers: In order.
+        final_norm: [hidden].
+        head: To logits.
+        rope_factors: [head_dim / 2], or None.
+        num_bytes: Memory of all of them.
+    """
+
+    embedding: torch.Tensor
+    layers: tuple[LayerWeights, ...]
+    final_norm: torch.Tensor
+    head: Projection
+    rope_factors: torch.Tensor | None
+    num_bytes: int
+
+
+def load_weights(
+    checkpoint: Checkpoint,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    pack: Pack = DenseProjection,
+    progress: Progress | None = None,
+) -> DecoderWeights:
+    """Read a checkpoint into memory.
+
+    At most one parameter is held twice at a time; the embedding, usually the largest,
+    comes first, when nothing else is there.
+
+    Args:
+        checkpoint: Open.
+        dtype: Of the weights.
+        device: Where they go.
+        pack: Makes a projection of weight and bias.
+        progress: Called with the share done, 0 to 1, and what is being done.
+
+    Raises:
+        InvalidModel: A parameter cannot be read.
+    """
+    return _Loader(checkpoint, dtype, device, pack, progress).load()
+
+
+class _Loader:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        dtype: torch.dtype,
+        device: torch.device,
+        pack: Pack,
+        progress: Progress | None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.config = checkpoint.config
+        self.dtype = dtype
+        self.device = device
+        self.pack = pack
+        self.progress = progress
+        self.num_bytes = 0
+
+    def load(self) -> DecoderWeights:
+        config = self.config
+        self._report(0.0)
+        embedding = self._tensor(EMBEDDING)
+        factors = self._tensor(ROPE_FACTORS) if config.rope.kind == "factors" else None
+        layers = tuple(self._layers())
+        norm = self._tensor(FINAL_NORM)
+        tied = config.tied_embeddings
+        head = self.pack(embedding if tied else self._tensor(HEAD), None)
+        self._report(1.0)
+        return DecoderWeights(embedding, layers, norm, head, factors, self.num_bytes)
+
+    def _report(self, fraction: float) -> None:
+        if self.progress is not None:
+            self.progress(fraction, f"loading {self.checkpoint.name}")
+
+    def _layers(self) -> Iterator[LayerWeights]:
+        for index in range(self.config.num_layers):
+            self._report((index + 1) / (self.config.num_layers + 1))
+            yield self._layer(f"model.layers.{index}.")
+
+    def _layer(self, prefix: str) -> LayerWeights:
+        config = self.config
+        qkv = [f"{prefix}self_attn.{name}_proj" for name in "qkv"]
+        ffn = [f"{prefix}mlp.{name}_proj" for name in ("gate", "up")]
+        qk_norm = self._qk_norm(prefix) if config.qk_norm else None
+        return LayerWeights(
+            input_norm=self._tensor(f"{prefix}input_layernorm.weight"),
+            qkv=self._projection(qkv, bias=config.qkv_bias),
+            qk_norm=qk_norm,
+            output=self._projection(
+                [f"{prefix}self_attn.o_proj"], bias=config.output_bias
+            ),
+            mlp_norm=self._tensor(f"{prefix}post_attention_layernorm.weight"),
+            gate_up=self._projection(ffn),
+            down=self._projection([f"{prefix}mlp.down_proj"]),
+        )
+
+    def _qk_norm(self, prefix: str) -> torch.Tensor:
+        norms = (
+            self._tensor(f"{prefix}self_attn.{name}_norm.weight").expand(heads, -1)
+            for name, heads in (
+                ("q", self.config.num_heads),
+                ("k", self.config.num_kv_heads),
+            )
+        )
+        return torch.cat(list(norms))
+
+    def _projection(self, names: Sequence[str], *, bias: bool = False) -> Projection:
+        weight = self._fused([f"{name}.weight" for name in names])
+        biases = self._fused([f"{name}.bias" for name in names]) if bias else None
+        return self.pack(weight, biases)
+
+    def _fused(self, names: Sequence[str]) -> torch.Tensor:
+        if len(names) == 1:
+            return self._tensor(names[0])
+        parts = [self.checkpoint.parameter(name) for name in names]
+        fused = torch.cat([part.to(self.device, self.dtype) for part in parts])
+        return self._counted(fused)
+
+    def _tensor(self, name: str) -> torch.Tensor:
+        stored = self.checkpoint.parameter(name)
+        return self._counted(stored.to(self.device, self.dtype))
+
+    def _counted(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.num_bytes += tensor.numel() * tensor.element_size()
+        return tensor

@@ -1,0 +1,54 @@
+"""What can be chosen about a runner, and what cannot work."""
+
+import msgspec
+
+from ..protocol.errors import InvalidSetting
+
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model runs.
+
+    Args:
+        device: ``auto`` is CUDA where there is one.
+        dtype: Of weights, activations and cache. ``auto``: bfloat16 where the device
+            computes in it natively, else float32.
+        attention: A backend by name; ``auto`` is the fastest that runs here.
+        num_threads: Of one operator on a CPU; 0 leaves torch's own choice.
+        page_size: Tokens in a page.
+        num_slots: Sequences on the device at once.
+        max_context: Most positions a sequence may have; 0 is the model's own limit.
+        max_step_tokens: Most positions a step may compute.
+        kv_bytes: Memory for pages; 0 is sized from what is free.
+
+    Raises:
+        InvalidSetting: A value that no runner can have, with the number.
+    """
+
+    device: str = "auto"
+    dtype: str = "auto"
+    attention: str = "auto"
+    num_threads: int = 0
+    page_size: int = 16
+    num_slots: int = 64
+    max_context: int = 0
+    max_step_tokens: int = 512
+    kv_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in (("device", DEVICES), ("dtype", DTYPES)):
+            if getattr(self, name) not in known:
+                raise InvalidSetting(
+                    f"{name} {getattr(self, name)!r} is unknown; choose one of "
+                    f"{', '.join(known)}"
+                )
+        for name in ("page_size", "num_slots", "max_step_tokens"):
+            if getattr(self, name) < 1:
+                raise InvalidSetting(f"{name} is {getattr(self, name)}, at least 1")
+        for name in ("num_threads", "max_context", "kv_bytes"):
+            if getattr(self, name) < 0:
+                raise InvalidSetting(
+                    f"{name} is {getattr(self, name)}; 0 chooses it for you"
+                )

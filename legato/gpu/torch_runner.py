@@ -1,0 +1,93 @@
+"""A runner with a real model, through torch, on a CPU or a CUDA device."""
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from ..protocol.steps import RunnerLimits, SampledToken, StepPlan, StepResult
+from .attention import KvCache
+from .model import Decoder
+from .sampling import sample
+from .slots import Slots, StepInputs
+
+
+@dataclass(frozen=True)
+class FinishedStep:
+    """A step that ran while it was launched."""
+
+    result: StepResult
+
+    def wait(self) -> StepResult:
+        """Return at once."""
+        return self.result
+
+
+class TorchRunner:
+    """Runs each step as it is launched, in the calling thread.
+
+    Args:
+        decoder: The model, whose attention works over ``cache``.
+        cache: The pool.
+        limits: What it can hold.
+        memory_report: How the pool was sized.
+    """
+
+    launch_depth = 1
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        cache: KvCache,
+        limits: RunnerLimits,
+        memory_report: str,
+    ) -> None:
+        self.limits = limits
+        self.memory_report = memory_report
+        self._parts: tuple[Decoder, KvCache] | None = (decoder, cache)
+        self._slots = Slots(limits, cache.keys.device)
+
+    def launch(self, plan: StepPlan) -> FinishedStep:
+        """Run a step.
+
+        Raises:
+            ValueError: The plan breaks the limits, or the runner was closed.
+        """
+        started_s = time.perf_counter()
+        if self._parts is None:
+            raise ValueError("the runner was closed")
+        if plan.num_tokens > self.limits.max_step_tokens:
+            raise ValueError(
+                f"{plan.num_tokens} tokens in a step, at most "
+                f"{self.limits.max_step_tokens}"
+            )
+        decoder, cache = self._parts
+        with torch.inference_mode():
+            for opened in plan.opens:
+                self._slots.open(opened)
+            cache.copy(plan.copies)
+            sampled: list[SampledToken] = []
+            if plan.rows:
+                inputs = self._slots.enter(plan)
+                sampled = self._step(decoder, cache, inputs)
+        finished_s = time.perf_counter()
+        return FinishedStep(
+            StepResult(plan.step, tuple(sampled), started_s, finished_s)
+        )
+
+    def close(self) -> None:
+        """Free the weights and the pool. May be called again."""
+        self._parts = None
+        self._slots.clear()
+
+    def _step(
+        self, decoder: Decoder, cache: KvCache, inputs: StepInputs
+    ) -> list[SampledToken]:
+        if len(inputs.untouched):
+            cache.scrub(inputs.untouched)
+        logits = decoder.forward(inputs.ids, inputs.batch, inputs.sampling)
+        if not inputs.rows:
+            return []
+        sampled = sample(logits, inputs.rows)
+        self._slots.keep(inputs.rows, [one.token for one in sampled])
+        return sampled
