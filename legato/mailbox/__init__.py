@@ -17,6 +17,8 @@ from .inbox import Inbox
 from .loop_inbox import LoopInbox
 from .mailbox import Mailbox
 from .overflow import Overflow
+from .remote_address import RemoteAddress
+from .remote_inbox import RemoteInbox
 from .shared_address import SharedAddress
 from .stats import MailboxStats
 from .thread_inbox import ThreadInbox
@@ -34,6 +36,8 @@ __all__ = [
     "MailboxStats",
     "MessageTooLarge",
     "Overflow",
+    "RemoteAddress",
+    "RemoteInbox",
     "SharedAddress",
     "ThreadInbox",
 ]
