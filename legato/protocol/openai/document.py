@@ -13,6 +13,8 @@ import msgspec
 
 from ..errors import InvalidRequest, UnknownOption
 
+encode = msgspec.json.encode
+
 MAX_DEPTH = 32
 MAX_BRACKETS = 100_000
 
@@ -42,7 +44,7 @@ def read(body: bytes, kind: type[W]) -> W:
     except msgspec.ValidationError as error:
         raise explain(error, kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _broken(body, error) from None
+        raise broken(body, error) from None
 
 
 def convert(value: Mapping[str, Any], kind: type[W], path: str) -> W:
@@ -79,12 +81,11 @@ def refuse_unsupported(
         value = getattr(request, name)
         if value is None or value in values:
             continue
-        allowed = " or ".join(msgspec.json.encode(v).decode() for v in values)
-        instead = f" other than as {allowed}" if allowed else ""
+        # An empty list or object says no more than leaving the field out.
+        allowed = " or ".join(encode(v).decode() for v in values if v not in ([], {}))
+        text = f"only {allowed} is supported" if allowed else "is not supported"
         raise _coded(
-            InvalidRequest(
-                f"not supported{instead}; leave it out", field=f"{where}{name}"
-            ),
+            InvalidRequest(f"{text}; leave it out", field=f"{where}{name}"),
             "unsupported_parameter",
         )
 
@@ -150,7 +151,8 @@ def _structs(annotation: Any) -> Iterator[type[Wire]]:
         yield from _structs(argument)
 
 
-def _broken(body: bytes, error: Exception) -> InvalidRequest:
+def broken(body: bytes, error: Exception) -> InvalidRequest:
+    """Say what is wrong with bytes that are not JSON at all."""
     if odd := _NOT_FINITE.search(body):
         field, value = odd["name"].decode(), odd["value"].decode()
         return InvalidRequest(f"must be a finite number, got {value}", field=field)

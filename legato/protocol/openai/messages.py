@@ -18,12 +18,24 @@ ROLES = {
 
 
 class Part(Wire, kw_only=True):
-    """One part of a message's content: only text can be read."""
+    """One part of a message's content: only text can be read.
+
+    The other fields belong to other kinds of parts, which are refused by their type.
+    """
 
     type: str
     text: str | None = None
     annotations: list[Any] | None = None
     logprobs: list[Any] | None = None
+    image_url: Any = None
+    detail: Any = None
+    input_audio: Any = None
+    file: Any = None
+    file_id: Any = None
+    file_data: Any = None
+    file_url: Any = None
+    filename: Any = None
+    refusal: Any = None
 
 
 class Message(Wire, kw_only=True):
@@ -53,6 +65,13 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "function_call": (),
     "tool_calls": ([],),
     "reasoning_content": ("",),
+}
+
+
+PART_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    name: ()
+    for name in Part.__struct_fields__
+    if name not in ("type", "text", "annotations", "logprobs")
 }
 
 
@@ -138,6 +157,7 @@ def turn(role: str, content: str | list[Part] | None, where: str) -> ChatMessage
                 f"only text can be read, got a part of type {part.type!r}",
                 field=f"{at}.type",
             )
+        refuse_unsupported(part, PART_NEUTRAL, f"{at}.")
         if part.text is None:
             raise InvalidRequest("is required", field=f"{at}.text")
         texts.append(part.text)

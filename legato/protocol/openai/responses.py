@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidRequest
-from .document import Wire, check_depth, read, refuse_unsupported
+from .document import Wire, broken, check_depth, read, refuse_unsupported
 from .generation import Generation
 from .messages import input_items
 from .sampling import SamplingFields, sampling_params
@@ -130,9 +130,8 @@ def open_envelope(frame: bytes) -> Envelope:
         envelope = msgspec.json.decode(frame, type=Envelope)
     except msgspec.ValidationError:
         raise InvalidRequest("a frame must be one JSON object") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        read(frame, CancelFrame)
-        raise
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise broken(frame, error) from None
     if not isinstance(envelope.stream_id, str):
         envelope.stream_id = None
     return envelope
