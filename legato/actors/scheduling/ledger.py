@@ -1,0 +1,124 @@
+"""The ledger: steps that were handed out and whose results are not known yet.
+
+A *flight* is such a step, with the sequences behind its rows. Whatever is given back
+while a flight may still touch it (a page, a slot) is left with the flight and becomes
+free as it lands: that is the step fence.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from ...protocol.steps import SlotOpen, StepPlan, StepResult, StepRow
+from .sequence import Sequence
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One step between its plan and its result.
+
+    Args:
+        step: Its number.
+        budget: Positions it may still take while it is being planned.
+        epochs: Each sequence's epoch when its row was planned; another one now means
+            that the sequence lost its slot since.
+        pages: References to give back as it lands.
+        slots: Slots to give back as it lands.
+    """
+
+    step: int
+    budget: int
+    rows: list[StepRow] = field(default_factory=list[StepRow])
+    sequences: list[Sequence] = field(default_factory=list[Sequence])
+    epochs: list[int] = field(default_factory=list[int])
+    opens: list[SlotOpen] = field(default_factory=list[SlotOpen])
+    copies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    pages: list[int] = field(default_factory=list[int])
+    slots: list[int] = field(default_factory=list[int])
+    num_tokens: int = 0
+    landed: bool = False
+
+    def add(self, sequence: Sequence, row: StepRow) -> None:
+        """Put a row behind the others, with its sequence's marks moved on."""
+        self.rows.append(row)
+        self.sequences.append(sequence)
+        self.epochs.append(sequence.epoch)
+        count = len(row.tokens) or 1
+        self.budget -= count
+        self.num_tokens += count
+        sequence.planned += count
+        sequence.unknown += row.samples
+        sequence.in_flight += 1
+        sequence.flight = self
+
+    def plan(self) -> StepPlan:
+        """Build the message."""
+        return StepPlan(
+            self.step, tuple(self.rows), tuple(self.opens), tuple(self.copies)
+        )
+
+
+class Ledger:
+    """Flights, oldest first.
+
+    Args:
+        depth: Most flights at once.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._flights: deque[Flight] = deque()
+        self._next_step = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another step must wait for a result."""
+        return len(self._flights) >= self._depth
+
+    @property
+    def num_flights(self) -> int:
+        """Steps without a result."""
+        return len(self._flights)
+
+    @property
+    def num_fenced(self) -> int:
+        """Page references that landings will give back."""
+        return sum(len(flight.pages) for flight in self._flights)
+
+    @property
+    def has_fenced_slots(self) -> bool:
+        """Whether a landing will give a slot back."""
+        return any(flight.slots for flight in self._flights)
+
+    def draft(self, budget: int) -> Flight:
+        """Begin the next step; it takes off only with ``launch``."""
+        return Flight(self._next_step, budget)
+
+    def launch(self, flight: Flight) -> None:
+        """Count a drafted step as dispatched."""
+        self._flights.append(flight)
+        self._next_step += 1
+
+    def land(self, result: StepResult) -> Flight:
+        """Take the oldest flight out.
+
+        Raises:
+            ValueError: The result is not that flight's: one was lost or repeated.
+        """
+        if not self._flights or self._flights[0].step != result.step:
+            expected = self._flights[0].step if self._flights else "none"
+            raise ValueError(f"result of step {result.step}, expected {expected}")
+        flight = self._flights[0]
+        samples = sum(row.samples for row in flight.rows)
+        if samples != len(result.sampled):
+            raise ValueError(
+                f"step {result.step} brought {len(result.sampled)} tokens, "
+                f"not {samples}"
+            )
+        self._flights.popleft()
+        flight.landed = True
+        return flight
+
+    def clear(self) -> None:
+        """Forget all flights and count from 0 again: the device is gone."""
+        self._flights.clear()
+        self._next_step = 0

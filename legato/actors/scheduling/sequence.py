@@ -1,0 +1,163 @@
+"""A sequence: everything the planner knows about one live request.
+
+Positions are counted from the prompt's first token. Three marks move along them:
+
+    done <= planned <= length
+    done      computed by steps whose results are known
+    planned   computed once every dispatched step has run
+    length    tokens that exist: the known ones, then ``unknown`` ones that dispatched
+              rows sample and whose values the host does not have yet
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from ...protocol.requests import Admit, Usage
+
+if TYPE_CHECKING:
+    from .ledger import Flight
+    from .prefix import Node
+    from .tenants import Share
+
+NEVER = 1 << 62
+"""A position no sequence reaches."""
+
+
+class Home(Enum):
+    """Where a sequence is kept; it is in exactly one home at any time."""
+
+    FRESH = auto()
+    """In line for its first start."""
+    RESUMING = auto()
+    """In line again, after it lost its slot."""
+    FOLLOWING = auto()
+    """Waits until another sequence has computed the prompt they share."""
+    DRAINING = auto()
+    """Lost its slot while rows were in flight; waits for their results."""
+    PARKED = auto()
+    """Paused, without a slot."""
+    HOLDING = auto()
+    """Paused, with its slot and pages, until someone needs them."""
+    PREFILL = auto()
+    """Has prompt (or lost output) to compute before it can decode."""
+    DECODE = auto()
+    """One row in every step."""
+    FINISHING = auto()
+    """Its last row is dispatched."""
+    ENDED = auto()
+    """Its terminal event is out."""
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One live request.
+
+    Args:
+        admit: The message it came with.
+        order: Dense number of its arrival.
+        queued_s: The clock at its arrival.
+        share: Its tenant's account.
+        level: The priority it started with: its own, as raised by waiting. Pressure
+            goes by it, or what waiting had won would be lost at once.
+    """
+
+    admit: Admit
+    order: int
+    queued_s: float
+    share: "Share"
+    level: int = 0
+    home: Home = Home.ENDED
+    paused: bool = False
+    started: bool = False
+    ticket: int = 0
+    tokens: list[int] = field(default_factory=list[int])
+    prompt_tokens: int = 0
+    max_length: int = 0
+    ends: frozenset[int] = frozenset()
+    stops: frozenset[int] = frozenset()
+    endings: frozenset[int] = frozenset()
+    slot: int | None = None
+    opened: bool = False
+    pages: list[int] = field(default_factory=list[int])
+    copied_from: int | None = None
+    capacity: int = 0
+    done: int = 0
+    planned: int = 0
+    unknown: int = 0
+    in_flight: int = 0
+    epoch: int = 0
+    flight: "Flight | None" = None
+    node: "Node | None" = None
+    published: int = 0
+    publish_at: int = NEVER
+    own_pages_from: int = 0
+    cached_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        admit = self.admit
+        self.tokens = [*admit.prompt, *admit.emitted]
+        self.prompt_tokens = len(admit.prompt)
+        self.max_length = self.prompt_tokens + admit.max_tokens
+        self.ends = frozenset(() if admit.ignore_eos else admit.sampling.ends)
+        self.stops = frozenset(admit.stop_token_ids)
+        self.endings = self.ends | self.stops
+
+    @property
+    def request(self) -> int:
+        """The engine's number."""
+        return self.admit.request
+
+    @property
+    def priority(self) -> int:
+        """Lower runs earlier."""
+        return self.admit.priority
+
+    @property
+    def length(self) -> int:
+        """Tokens that exist, known or in flight."""
+        return len(self.tokens) + self.unknown
+
+    @property
+    def remaining(self) -> int:
+        """Positions to compute before a token can be sampled."""
+        return len(self.tokens) + self.unknown - self.planned
+
+    @property
+    def num_output(self) -> int:
+        """Tokens generated and known."""
+        return len(self.tokens) - self.prompt_tokens
+
+    @property
+    def usage(self) -> Usage:
+        """What it took so far."""
+        return Usage(self.prompt_tokens, self.num_output, self.cached_tokens)
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether a penalty looks at the tokens so far."""
+        sampling = self.admit.sampling
+        return (
+            sampling.presence_penalty != 0
+            or sampling.frequency_penalty != 0
+            or sampling.repetition_penalty != 1
+        )
+
+    def is_ending(self, token: int, number: int) -> bool:
+        """Whether output ``number`` (from 0), being ``token``, ends the answer."""
+        if token in self.stops:
+            return True
+        return token in self.ends and number >= self.admit.sampling.min_tokens
+
+    def lose_device(self) -> None:
+        """Forget all that was on the device; tokens and usage stay."""
+        self.slot = None
+        self.opened = False
+        self.pages = []
+        self.copied_from = None
+        self.capacity = self.done = self.planned = 0
+        self.flight = None
+        self.node = None
+        self.published = self.own_pages_from = 0
+        self.publish_at = NEVER
+        self.epoch += 1
