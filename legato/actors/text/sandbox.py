@@ -66,26 +66,34 @@ class Sandbox(ImmutableSandboxedEnvironment):
     Set up as Hugging Face's is, whose templates all models carry: block tags take their
     line with them, ``tojson`` escapes nothing, and ``raise_exception`` and
     ``strftime_now`` exist. Threads may share it: each has its own budget.
+
+    Args:
+        max_steps: Loop passes and calls of one rendering.
+        max_characters: Of any text that a template builds.
     """
 
     intercepted_binops = frozenset({"*", "**", "+"})
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, max_steps: int = MAX_STEPS, max_characters: int = MAX_CHARACTERS
+    ) -> None:
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[LoopControlExtension, GenerationBlock],
         )
+        self._max_steps = max_steps
+        self._max_characters = max_characters
         self._local = threading.local()
         # Jinja's types admit nothing but its own filters and globals.
         filters = cast(dict[str, Any], self.filters)
-        filters |= {"tojson": to_json, COUNTED: self._counted, BOUNDED: bounded}
+        filters |= {"tojson": to_json, COUNTED: self._counted, BOUNDED: self._bounded}
         names = cast(dict[str, Any], self.globals)
         names |= {"raise_exception": refuse, "strftime_now": now}
 
     def refill(self) -> None:
         """Give the calling thread a new budget."""
-        self._local.steps = MAX_STEPS
+        self._local.steps = self._max_steps
 
     def call(
         __self,  # noqa: N805 - the base class's names, so that keywords are free
@@ -104,9 +112,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
             factor = right if operator == "**" else 1
             if max(left.bit_length(), right.bit_length()) * factor > MAX_BITS:
                 raise TemplateBound("a number has too many digits")
-        elif operator == "*" and repeated_size(left, right) > MAX_CHARACTERS:
+        elif operator == "*" and repeated_size(left, right) > self._max_characters:
             raise TemplateBound("a repeated text is too long")
-        return bounded(super().call_binop(context, operator, left, right))
+        return self._bounded(super().call_binop(context, operator, left, right))
 
     def _parse(
         self, source: str, name: str | None, filename: str | None
@@ -127,10 +135,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self._spend(1)
             yield item
 
+    def _bounded(self, value: Any) -> Any:
+        if isinstance(value, Sized) and len(value) > self._max_characters:
+            raise TemplateBound(f"a text is over {self._max_characters} characters")
+        return value
+
     def _spend(self, steps: int) -> None:
         self._local.steps -= steps
         if self._local.steps < 0:
-            raise TemplateBound(f"it takes more than {MAX_STEPS} steps")
+            raise TemplateBound(f"it takes more than {self._max_steps} steps")
 
 
 def repeated_size(left: Any, right: Any) -> int:
@@ -139,13 +152,6 @@ def repeated_size(left: Any, right: Any) -> int:
     if isinstance(size, Sized) and isinstance(times, int):
         return len(size) * times
     return 0
-
-
-def bounded(value: Any) -> Any:
-    """Pass a value on unless it is too large."""
-    if isinstance(value, Sized) and len(value) > MAX_CHARACTERS:
-        raise TemplateBound(f"a text is longer than {MAX_CHARACTERS} characters")
-    return value
 
 
 def to_json(

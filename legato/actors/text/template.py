@@ -63,23 +63,19 @@ class ChatTemplate:
             InvalidRequest: No message, an unknown role, or a conversation that the
                 template refuses, breaks on, or makes too much of.
         """
+        turns = self._turns(messages)
         limit = MAX_OWN_CHARACTERS + MAX_GROWTH * sum(
             len(message.content) for message in messages
         )
-        pieces: list[str] = []
-        size = 0
         self._sandbox.refill()
         try:
-            for piece in self._template.generate(
-                messages=self._turns(messages),
+            return self._bounded_text(
+                limit,
+                messages=turns,
                 add_generation_prompt=add_generation_prompt,
                 tools=list(tools) if tools else None,
                 **self._names,
-            ):
-                size += len(piece)
-                if size > limit:
-                    raise TemplateBound(f"it writes more than {limit} characters")
-                pieces.append(piece)
+            )
         except TemplateRefusal as error:
             raise InvalidRequest(
                 f"the model's chat template refuses this: {error}", field="messages"
@@ -91,6 +87,15 @@ class ChatTemplate:
                 f"the model's chat template fails on these messages: {error}",
                 field="messages",
             ) from error
+
+    def _bounded_text(self, limit: int, **names: Any) -> str:
+        pieces: list[str] = []
+        size = 0
+        for piece in self._template.generate(**names):
+            size += len(piece)
+            if size > limit:
+                raise TemplateBound(f"it writes more than {limit} characters")
+            pieces.append(piece)
         return "".join(pieces)
 
     def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, str]]:

@@ -65,7 +65,8 @@ class Vocabulary:
         """Encode a text.
 
         Args:
-            text: Any text.
+            text: Any text. Bytes for which the vocabulary has no token at all are left
+                out, as the library does.
             add_bos: Begin with ``bos_id``, unless the text does so itself. None does
                 as the model wants, and then also ends the text if the model wants that.
             special: Control tokens in the text are themselves. Otherwise they are

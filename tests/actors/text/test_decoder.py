@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from legato.actors.text.decoder import ByteDecoder
 
-STEADY = settings(max_examples=60, deadline=None, derandomize=True)
+STEADY = settings(max_examples=30, deadline=None, derandomize=True)
 
 BYTES = st.one_of(
     st.binary(max_size=8),

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from legato.actors.text.stops import StopMatcher
 
-STEADY = settings(max_examples=60, deadline=None, derandomize=True)
+STEADY = settings(max_examples=30, deadline=None, derandomize=True)
 
 LETTERS = st.text("abc", min_size=1, max_size=4)
 STOPS = st.lists(LETTERS, max_size=4).map(tuple)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from legato.actors.text.stream import StreamText
 from legato.protocol.steps import TokenLogprobs
 
-STEADY = settings(max_examples=60, deadline=None, derandomize=True)
+STEADY = settings(max_examples=30, deadline=None, derandomize=True)
 
 
 class Pieces:
