@@ -4,12 +4,15 @@ It does one thing for each step, not for each token: it takes all the output tha
 waits, groups it by stream, and wakes each reader at most once.
 """
 
+import logging
 from collections.abc import Callable
 
 from ..mailbox import LoopInbox
 from ..protocol.core import CoreReport
-from ..protocol.requests import Emitted, StepOutput
-from .streams import Streams
+from ..protocol.requests import Emitted, Ended, StepOutput
+from .streams import OpenStream, Streams
+
+log = logging.getLogger("legato.detokenizer")
 
 
 class Detokenizer:
@@ -41,22 +44,34 @@ class Detokenizer:
         """Take one report."""
         if report.output is not None:
             self._deliver(report.output)
-        if report.stats or report.limits or report.failure:
+        if report.stats or report.limits or report.failure or report.idle:
             self._on_news(report)
 
     def _deliver(self, output: StepOutput) -> None:
         by_request: dict[int, list[Emitted]] = {}
         for token in output.emitted:
             by_request.setdefault(token.request, []).append(token)
-        end_tokens = {ended.request for ended in output.ended if ended.end_token}
-        ends = {ended.request for ended in output.ended}
+        ends = {ended.request: ended for ended in output.ended}
         for request, tokens in by_request.items():
-            stream = self._streams.get(request)
-            if stream is not None:
-                stream.push(tokens, request in end_tokens)
-                if request not in ends:
-                    stream.deliver()
-        for ended in output.ended:
-            stream = self._streams.get(ended.request)
-            if stream is not None:
-                stream.end(ended)
+            self._guard(request, self._push, tokens, ends.get(request))
+        for request, ended in ends.items():
+            self._guard(request, OpenStream.end, ended)
+
+    def _push(
+        self, stream: OpenStream, tokens: list[Emitted], ended: Ended | None
+    ) -> None:
+        stream.push(tokens, ended is not None and ended.end_token)
+        if ended is None:
+            stream.deliver()
+
+    def _guard(self, request: int, work: Callable[..., None], *args: object) -> None:
+        """Whatever breaks here breaks one stream, and costs the others nothing."""
+        stream = self._streams.get(request)
+        if stream is None:
+            return
+        try:
+            work(stream, *args)
+        except Exception as error:
+            log.exception("the text of request %d cannot be made", request)
+            self._streams.cancel(request)
+            self._streams.fail(request, error)

@@ -7,7 +7,7 @@ next step. Owned by the scheduler.
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -52,7 +52,7 @@ class DeviceGauge:
         self._due_s.clear()
 
     @contextmanager
-    def planning(self) -> Iterator[None]:
+    def planning(self) -> Generator[None]:
         """Count the time inside as planning."""
         began_s = time.perf_counter()
         try:

@@ -204,10 +204,11 @@ class Scheduler:
             self._planner.lose_device(now_s)
         if failed.fatal or not self._restarts.allow(now_s):
             self._device = None
+            output = None
             if self._planner is not None:
                 output = self._planner.fail_all(failed.failure, now_s)
-                self._send(CoreReport(output=output))
-            self._send(CoreReport(failure=failed.failure))
+            # In one report: whoever sees a stream fail sees the engine failed.
+            self._send(CoreReport(output=output, failure=failed.failure))
             self._stopping = True
             return
         self._device = self._start_device()
@@ -250,7 +251,7 @@ class Scheduler:
         planner, gauge = self._running.stats(now_s), self._gauge
         return CoreStats(
             running=planner.running,
-            waiting=planner.waiting,
+            waiting=planner.waiting + planner.resuming,
             paused=planner.paused,
             live=self._running.num_live,
             pages_total=planner.pages_total,
@@ -260,14 +261,14 @@ class Scheduler:
             preemptions=planner.preemptions,
             prompt_tokens=planner.prompt_tokens,
             cached_tokens=planner.prefix_hit_tokens,
-            output_tokens=planner.output_tokens,
+            output_tokens=planner.emitted_tokens,
             steps=gauge.steps,
             busy_s=gauge.busy_s,
             idle_s=gauge.idle_s,
             plan_s=gauge.plan_s,
             restarts=self._restarts.num_restarts,
             strategy=planner.strategy,
-            strategy_why=planner.strategy_why,
+            strategy_why=planner.strategy_reason,
         )
 
 

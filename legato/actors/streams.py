@@ -227,11 +227,12 @@ class Streams:
         self.cancel(request)
         self._open.pop(request, None)
 
-    def fail(self, request: int, failure: Failure) -> None:
-        """End one stream with an error."""
+    def fail(self, request: int, error: Exception) -> None:
+        """End one stream with an error; one that is not ours becomes EngineFailed."""
         stream = self._open.get(request)
         if stream is not None:
-            stream.fail(failure.error())
+            ours = isinstance(error, LegatoError)
+            stream.fail(error if ours else Failure.of(error).error())
 
     def fail_all(self, failure: Failure) -> None:
         """End every stream with an error."""

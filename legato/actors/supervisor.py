@@ -52,8 +52,9 @@ class Supervisor:
             task = self._tasks.pop()
             task.cancel()
             await asyncio.wait([task])
-        if self._failed is not None and not self._failed.done():
-            self._failed.cancel()
+        failed = self._failed
+        if failed is not None and not failed.cancel() and not failed.cancelled():
+            failed.exception()  # retrieved, even if nobody waited for it
 
     async def _keep(self, name: str, run: Run) -> None:
         while True:

@@ -10,13 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from ..mailbox import Address, Mailbox, MailboxBroken, MailboxFull
-from ..protocol.errors import (
-    ContextOverflow,
-    EngineClosed,
-    Failure,
-    LegatoError,
-    Overloaded,
-)
+from ..protocol.errors import ContextOverflow, EngineClosed, Overloaded
 from ..protocol.requests import Admit, Generate, Prompt
 from ..protocol.steps import RowSampling
 from .scheduler import Order
@@ -65,29 +59,29 @@ class Tokenizer:
     async def run(self) -> None:
         """Work until cancelled. A prompt being encoded then finishes in its thread."""
         threads = ThreadPoolExecutor(NUM_THREADS, "legato-tokenizer")
+        free = asyncio.Semaphore(NUM_THREADS)
         try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(NUM_THREADS):
-                    workers.create_task(self._work(threads))
+            async with asyncio.TaskGroup() as jobs:
+                while True:
+                    await free.acquire()
+                    job = await self._inbox.get()
+                    jobs.create_task(self._encode(job, threads, free))
         finally:
             threads.shutdown(wait=True, cancel_futures=True)
 
-    async def _work(self, threads: ThreadPoolExecutor) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            job = await self._inbox.get()
-            if self._unwanted(job):
-                continue
-            try:
-                ids = await loop.run_in_executor(
-                    threads, self._encoder.encode, job.prompt
-                )
-                self._admit(job, ids)
-            except LegatoError as error:
-                self._streams.fail(job.request, Failure.of(error))
-            except Exception as error:
-                # A tokenizer or template that breaks in a new way breaks one request.
-                self._streams.fail(job.request, Failure.of(error))
+    async def _encode(
+        self, job: Generate, threads: ThreadPoolExecutor, free: asyncio.Semaphore
+    ) -> None:
+        try:
+            if not self._unwanted(job):
+                loop = asyncio.get_running_loop()
+                work = loop.run_in_executor(threads, self._encoder.encode, job.prompt)
+                self._admit(job, await work)
+        except Exception as error:
+            # A tokenizer or template that breaks in a new way breaks one request.
+            self._streams.fail(job.request, error)
+        finally:
+            free.release()
 
     def _unwanted(self, job: Generate) -> bool:
         stream = self._streams.get(job.request)

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
@@ -83,6 +84,6 @@ def _reply(runner: asyncio.Runner, conversation: Any, line: str) -> None:
 
 def _enable_line_editing() -> None:
     try:
-        import readline  # noqa: F401  # its import is what gives input() a history
+        import_module("readline")  # its import is what gives input() a history
     except ImportError:
         pass  # not on every platform; input() works without

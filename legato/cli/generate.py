@@ -21,11 +21,10 @@ def generate(prompt: str | None, **options: Any) -> None:
       legato generate "Once upon a time" --max-tokens 50
       echo "The capital of France is" | legato generate --temperature 0
     """
-    if prompt is None:
-        if sys.stdin.isatty():
-            raise click.UsageError("give a PROMPT, or pipe one in")
-        prompt = sys.stdin.read()
-    asyncio.run(_generate(prompt, options))
+    if prompt is None and sys.stdin.isatty():
+        raise click.UsageError("give a PROMPT, or pipe one in")
+    text: str = prompt if prompt is not None else sys.stdin.read()
+    asyncio.run(_generate(text, options))
 
 
 async def _generate(prompt: str, options: dict[str, Any]) -> None:

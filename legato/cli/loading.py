@@ -1,7 +1,7 @@
 """Loading an engine, and what a person sees meanwhile: a bar on a terminal."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any
@@ -41,6 +41,10 @@ class LoadingBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away. Idempotent."""
         self._progress.stop()
 
     def show(self, fraction: float, what: str) -> None:
@@ -61,7 +65,7 @@ def make_engine(options: dict[str, Any], bar: LoadingBar) -> Engine:
 
 
 @asynccontextmanager
-async def loaded(options: dict[str, Any]) -> AsyncIterator[Engine]:
+async def loaded(options: dict[str, Any]) -> AsyncGenerator[Engine]:
     """Run the engine that a command's options describe, with a bar while it loads."""
     with LoadingBar(options["model"]) as bar:
         engine = make_engine(options, bar)

@@ -1,10 +1,10 @@
 """``legato serve``: the protocols, on one port."""
 
-import asyncio
 from typing import Any
 
 import click
 
+from ..version import __version__
 from .options import ENGINE_OPTIONS, with_options
 
 
@@ -55,22 +55,31 @@ def serve(
       legato serve --port 9000 --api-key secret --origin https://app.example
       legato serve --model fake            try a client without a model
     """
-    asyncio.run(_serve(host, port, api_keys, allowed_origins, options))
-
-
-async def _serve(
-    host: str,
-    port: int,
-    api_keys: tuple[str, ...],
-    allowed_origins: tuple[str, ...],
-    options: dict[str, Any],
-) -> None:
     from ..serve import ServeSettings, run_server
-    from .loading import loaded
+    from .loading import LoadingBar, make_engine
 
     settings = ServeSettings(
         host=host, port=port, api_keys=api_keys, allowed_origins=allowed_origins
     )
-    async with loaded(options) as engine:
-        click.echo(f"{engine.name}: {engine.memory_report}", err=True)
-        await run_server(engine, settings)
+    bar = LoadingBar(options["model"])
+    engine = make_engine(options, bar)
+
+    def listening(url: str) -> None:
+        ws = url.replace("http", "ws", 1)
+        click.echo(f"legato {__version__}, loading {options['model']}", err=True)
+        for line in (
+            f"{url}/v1              OpenAI-compatible API (base URL)",
+            f"{ws}/v1/responses      Responses over WebSocket",
+            f"{url}/health, /metrics",
+        ):
+            click.echo(f"  {line}", err=True)
+        bar.__enter__()
+
+    def ready(_server: object) -> None:
+        bar.close()
+        click.echo(f"ready: {engine.name}; {engine.memory_report}", err=True)
+
+    try:
+        run_server(engine, settings, on_listening=listening, on_ready=ready)
+    finally:
+        bar.close()

@@ -28,6 +28,9 @@ from .settings import EngineSettings
 # never waits for it.
 MAX_REPORTS = 64
 
+# Room for prompts whose readers left before they were encoded.
+ABANDONED_PROMPTS = 64
+
 T = TypeVar("T")
 
 
@@ -58,7 +61,9 @@ class Assembly:
             overflow=Overflow.COALESCE,
             merge=CoreReport.merge,
         )
-        self._prompts = Mailbox[Generate]("tokenizer", settings.max_requests)
+        self._prompts = Mailbox[Generate](
+            "tokenizer", settings.max_requests + ABANDONED_PROMPTS
+        )
         self._core = ThreadCore(
             model.build,
             self._reports.address(),

@@ -177,6 +177,10 @@ class Engine:
         """The text of token ids, special tokens hidden."""
         return self._life.assembly.vocabulary.decode(ids)
 
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of one token; b"" for one that is no text."""
+        return self._life.assembly.vocabulary.token_bytes(token)
+
     # -- looking in ------------------------------------------------------------
 
     @property

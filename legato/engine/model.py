@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from ..gpu.assembly import build_runner
 from ..gpu.checkpoint import open_checkpoint
 from ..gpu.fake import FAKE_LIMITS, FakeRunner, fake_text
 from ..gpu.runner import ModelRunner
 from ..gpu.settings import RunnerSettings
-from ..gpu.torch_runner import build_runner
 from ..protocol.models import TextSource
 from ..protocol.steps import RunnerLimits
 
@@ -68,7 +68,7 @@ class CheckpointModel:
 
     def build(self) -> ModelRunner:
         """Load the weights and make the runner."""
-        return build_runner(self._checkpoint, self._settings, self._progress)
+        return build_runner(self._checkpoint, self._settings, progress=self._progress)
 
 
 class FakeModel:

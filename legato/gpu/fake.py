@@ -40,6 +40,24 @@ def fake_next(history: Iterable[int], vocab_size: int) -> int:
     return pick(state, vocab_size)
 
 
+def fake_answer(
+    prompt: Iterable[int],
+    max_tokens: int,
+    *,
+    vocab_size: int = 257,
+    end: int | None = 256,
+) -> tuple[int, ...]:
+    """The whole answer of a FakeRunner, by its arithmetic alone; ends with ``end``."""
+    state = 0
+    for token in prompt:
+        state = advance(state, token)
+    answer: list[int] = []
+    while len(answer) < max_tokens and (not answer or answer[-1] != end):
+        answer.append(pick(state, vocab_size))
+        state = advance(state, answer[-1])
+    return tuple(answer)
+
+
 def advance(state: int, token: int) -> int:
     """Fold one token into a history's state."""
     return (state * 1_000_003 + token + 1) & 0xFFFF_FFFF
