@@ -2,7 +2,9 @@
 
 import asyncio
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 pytestmark = pytest.mark.anyio
 
@@ -51,8 +53,6 @@ async def test_it_answers_below_the_path_it_is_mounted_at(call, root):
 
 
 async def test_it_mounts_inside_fastapi(app, engine):
-    import httpx
-    from fastapi import FastAPI
 
     outer = FastAPI()
     outer.mount("/llm", app)

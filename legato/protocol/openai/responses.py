@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidRequest
-from .document import Wire, broken, check_depth, read, refuse_unsupported
+from .document import Wire, broken, read, refuse_unsupported
 from .generation import Generation
 from .messages import input_items
 from .sampling import SamplingFields, sampling_params
@@ -125,7 +125,6 @@ def open_envelope(frame: bytes) -> Envelope:
     Raises:
         InvalidRequest: Broken JSON, or not an object.
     """
-    check_depth(frame)
     try:
         envelope = msgspec.json.decode(frame, type=Envelope)
     except msgspec.ValidationError:

@@ -1,0 +1,94 @@
+"""JSON from outside, strictly."""
+
+import pytest
+
+from legato.protocol.errors import InvalidRequest, UnknownOption
+from legato.protocol.openai.document import (
+    Wire,
+    convert,
+    read,
+    refuse_unsupported,
+)
+
+
+class Inner(Wire, kw_only=True):
+    width: int = 0
+
+
+class Outer(Wire, kw_only=True):
+    name: str
+    inner: Inner | None = None
+    rows: list[Inner] | None = None
+    extra: object = None
+
+
+def refused(body):
+    with pytest.raises(InvalidRequest) as caught:
+        read(body, Outer)
+    return caught.value
+
+
+def test_a_right_body_becomes_its_struct():
+    body = b'{"name": "a", "inner": {"width": 3}}'
+    assert read(body, Outer) == Outer(name="a", inner=Inner(width=3))
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "code"),
+    [
+        (b"{}", "name", "missing_required_parameter"),
+        (b'{"name": 5}', "name", "invalid_type"),
+        (b'{"name": "a", "inner": {"width": "x"}}', "inner.width", "invalid_type"),
+        (b'{"name": "a", "rows": [{}, 5]}', "rows[1]", "invalid_type"),
+        (b'{"name": "a", "rows": [{"width": []}]}', "rows[0].width", "invalid_type"),
+        (b"[]", None, "invalid_type"),
+        (b"{", None, "invalid_json"),
+        (b"", None, "invalid_json"),
+        (b'{"name": "\xff"}', None, "invalid_json"),
+        (b'{"name": NaN}', "name", "invalid_request"),
+        (b'{"name": -Infinity}', "name", "invalid_request"),
+    ],
+)
+def test_a_wrong_body_names_its_field(body, field, code):
+    error = refused(body)
+    assert (error.field, error.code) == (field, code)
+    assert error.message
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "near"),
+    [
+        (b'{"nme": "a"}', "nme", "name"),
+        (b'{"name": "a", "inner": {"widht": 1}}', "inner.widht", "width"),
+        (b'{"name": "a", "rows": [{"wdth": 1}]}', "rows[0].wdth", "width"),
+    ],
+)
+def test_an_unknown_field_is_named_with_the_nearest(body, field, near):
+    error = refused(body)
+    assert isinstance(error, UnknownOption)
+    assert error.field == field
+    assert f"did you mean {near!r}?" in error.message
+
+
+def test_an_object_already_decoded_is_named_by_its_place():
+    with pytest.raises(InvalidRequest) as caught:
+        convert({"width": "x"}, Inner, "items[3]")
+    assert caught.value.field == "items[3].width"
+
+
+def test_a_field_without_effect_passes_at_its_neutral_value_only():
+    neutral = {"extra": (1, {"type": "text"})}
+    for value in (None, 1, {"type": "text"}):
+        refuse_unsupported(Outer(name="a", extra=value), neutral)
+    with pytest.raises(InvalidRequest) as caught:
+        refuse_unsupported(Outer(name="a", extra=2), neutral, "at.")
+    assert caught.value.field == "at.extra"
+    assert "only 1" in caught.value.message
+    assert caught.value.code == "unsupported_parameter"
+
+
+@pytest.mark.parametrize("field", ["extra", "unknown", "name"])
+@pytest.mark.parametrize("nest", [b"[", b'{"a":', b"[]," * 3 + b"["])
+def test_absurd_nesting_is_refused_without_a_crash(field, nest):
+    deep = b'{"' + field.encode() + b'":' + nest * 100_000
+    assert refused(deep).field in (None, field)

@@ -1,0 +1,129 @@
+"""The body of /v1/chat/completions. Answers are tested with the endpoint."""
+
+import msgspec
+import pytest
+
+from legato.protocol.errors import InvalidRequest
+from legato.protocol.openai.chat import NEUTRAL, ChatRequest, read_chat
+from legato.protocol.requests import ChatMessage
+
+USER = {"role": "user", "content": "hi"}
+
+
+def chat(*, messages=(USER,), **fields):
+    body = msgspec.json.encode({"messages": messages, **fields})
+    return read_chat(body, {"temperature": 0.2, "top_k": 4})
+
+
+def refused(**fields):
+    with pytest.raises(InvalidRequest) as caught:
+        chat(**fields)
+    return caught.value
+
+
+def test_defaults_of_the_model_hold_where_the_request_is_silent():
+    params = chat(top_k=0).params
+    assert (params.temperature, params.top_k, params.max_tokens) == (0.2, 0, None)
+
+
+def test_every_sampling_field_arrives():
+    params = chat(
+        temperature=1,
+        top_p=0.5,
+        top_k=3,
+        min_p=0.1,
+        seed=-4,
+        stop="a",
+        stop_token_ids=[7],
+        include_stop_str_in_output=True,
+        min_tokens=2,
+        ignore_eos=True,
+        presence_penalty=1,
+        frequency_penalty=-1,
+        repetition_penalty=1.5,
+        logit_bias={"5": -3},
+        logprobs=True,
+        top_logprobs=2,
+        max_completion_tokens=9,
+    ).params
+    assert (params.temperature, params.top_p, params.top_k) == (1.0, 0.5, 3)
+    assert (params.min_p, params.seed, params.stop) == (0.1, -4, ("a",))
+    assert (params.stop_token_ids, params.include_stop) == ((7,), True)
+    assert (params.min_tokens, params.ignore_eos) == (2, True)
+    assert (params.presence_penalty, params.frequency_penalty) == (1.0, -1.0)
+    assert (params.repetition_penalty, params.logit_bias) == (1.5, {5: -3.0})
+    assert (params.logprobs, params.max_tokens) == (2, 9)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "bogus", "content": ""}]}, "messages[0].role"),
+        ({"messages": [USER, {"role": "user"}]}, "messages[1].content"),
+        ({"messages": [{**USER, "name": "ada"}]}, "messages[0].name"),
+        ({"messages": [{**USER, "tool_call_id": "x"}]}, "messages[0].tool_call_id"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -3}, "max_tokens"),
+        ({"max_completion_tokens": 0}, "max_completion_tokens"),
+        ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"temperature": 1e9}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temprature": 1}, "temprature"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 1000}}, "logit_bias"),
+        ({"stop": ["a", ""]}, "stop"),
+        ({"stop": ["a"] * 17}, "stop"),
+        ({"n": 2}, "n"),
+        ({"n": 1_000_000}, "n"),
+        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"stream_options": {"include_usag": True}}, "stream_options.include_usag"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_by_name(fields, field):
+    assert refused(**fields).field == field
+
+
+def test_every_field_without_effect_is_accepted_empty():
+    chat(**dict.fromkeys(NEUTRAL))
+    chat(**{name: values[0] for name, values in NEUTRAL.items() if values})
+    chat(user=None, metadata={"a": "b"}, parallel_tool_calls=True, prompt_cache_key="k")
+
+
+def test_every_declared_field_is_read_or_refused():
+    used = set(ChatRequest.__struct_fields__) - set(NEUTRAL)
+    assert "n" not in used
+    assert {"messages", "temperature", "top_logprobs"} <= used
+
+
+def test_parts_of_text_are_joined_and_others_are_refused():
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    prompt = chat(messages=[{"role": "developer", "content": parts}]).prompt
+    assert prompt == (ChatMessage("system", "ab"),)
+    image = {"type": "image_url", "image_url": {"url": "x"}}
+    error = refused(messages=[{"role": "user", "content": [parts[0], image]}])
+    assert error.field == "messages[0].content[1].type"
+
+
+def test_an_answer_can_be_sent_back_as_it_came():
+    message = {
+        "role": "assistant",
+        "content": "yes",
+        "refusal": None,
+        "annotations": [],
+        "audio": None,
+        "function_call": None,
+        "tool_calls": None,
+    }
+    assert chat(messages=[USER, message]).prompt[1] == ChatMessage("assistant", "yes")
+
+
+def test_stream_options_are_heard():
+    options = chat(stream=True, stream_options={"include_usage": True})
+    assert options.stream
+    assert options.include_usage
+    assert not chat(stream=True, stream_options={}).include_usage

@@ -1,0 +1,63 @@
+"""The body of /v1/completions. Answers are tested with the endpoint."""
+
+import msgspec
+import pytest
+
+from legato.protocol.errors import InvalidRequest
+from legato.protocol.openai.completion import read_completion
+
+
+def completion(**fields):
+    return read_completion(msgspec.json.encode(fields), {})
+
+
+@pytest.mark.parametrize(
+    ("prompt", "read"),
+    [
+        ("a", "a"),
+        ("", ""),
+        (["a"], "a"),
+        ([1, 2], (1, 2)),
+        ([[1, 2]], (1, 2)),
+        ([0], (0,)),
+    ],
+)
+def test_a_prompt_is_text_or_ids_alone_or_in_a_list(prompt, read):
+    assert completion(prompt=prompt).prompt == read
+
+
+@pytest.mark.parametrize(
+    ("prompt", "field"),
+    [
+        ([], "prompt"),
+        ([[]], "prompt"),
+        (["a", "b"], "prompt"),
+        ([1, "a"], "prompt"),
+        ([[1], [2]], "prompt"),
+        ([1, -1], "prompt[1]"),
+        ([2**40], "prompt[0]"),
+        (5, "prompt"),
+        ([True], "prompt[0]"),
+        ([1.5], "prompt[0]"),
+    ],
+)
+def test_any_other_prompt_is_refused(prompt, field):
+    with pytest.raises(InvalidRequest) as caught:
+        completion(prompt=prompt)
+    assert caught.value.field == field
+
+
+def test_the_default_length_gives_way_to_min_tokens():
+    assert completion(prompt="a").params.max_tokens == 16
+    assert completion(prompt="a", min_tokens=40).params.max_tokens == 40
+    assert completion(prompt="a", max_tokens=3).params.max_tokens == 3
+
+
+@pytest.mark.parametrize(
+    "fields", [{"echo": True}, {"best_of": 3}, {"suffix": "x"}, {"n": 2}]
+)
+def test_what_is_not_supported_is_refused_by_name(fields):
+    with pytest.raises(InvalidRequest) as caught:
+        completion(prompt="a", **fields)
+    assert caught.value.field == next(iter(fields))
+    completion(prompt="a", echo=False, best_of=1, suffix=None, n=1)
