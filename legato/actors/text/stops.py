@@ -3,25 +3,45 @@
 Knows characters only. A matcher is owned by its stream alone.
 """
 
-from collections import deque
-from dataclasses import dataclass, field
 
+class StopProgress:
+    """How much of one stop string the text's end matches (Knuth, Morris, Pratt 1977).
 
-@dataclass(slots=True)
-class Node:
-    """One prefix of a stop string, a state of the automaton.
-
-    Args:
-        depth: Its length in characters.
-        matched: Length of the longest stop string that ends here; 0 is none.
-        children: Next states, by character.
-        fail: The longest proper suffix that is a prefix too; None at the root.
+    The table of borders grows with the progress, so a long stop string that never
+    begins costs nothing: sixteen of a thousand characters would take an automaton of
+    all of them 100 ms to build, on the loop.
     """
 
-    depth: int = 0
-    matched: int = 0
-    children: dict[str, "Node"] = field(default_factory=dict[str, "Node"])
-    fail: "Node | None" = None
+    __slots__ = ("_borders", "matched", "stop")
+
+    def __init__(self, stop: str) -> None:
+        self.stop = stop
+        # For each beginning seen so far, the longest shorter beginning that ends it.
+        self._borders: list[int] = []
+        self.matched = 0
+
+    def advance(self, character: str) -> bool:
+        """Take one more character; say whether the stop string is complete.
+
+        Once complete, no more may be taken.
+        """
+        stop, borders, matched = self.stop, self._borders, self.matched
+        while matched and stop[matched] != character:
+            matched = borders[matched - 1]
+        if stop[matched] == character:
+            matched += 1
+            if matched > len(borders):
+                self._grow()
+        self.matched = matched
+        return matched == len(stop)
+
+    def _grow(self) -> None:
+        stop, borders = self.stop, self._borders
+        size = len(borders)
+        border = borders[-1] if size else 0
+        while border and stop[border] != stop[size]:
+            border = borders[border - 1]
+        borders.append(border + 1 if size and stop[border] == stop[size] else 0)
 
 
 class StopMatcher:
@@ -29,27 +49,26 @@ class StopMatcher:
 
     The match that completes first wins; of several that complete at the same
     character, the one that starts earliest. So the answer does not depend on how the
-    text was cut into pieces. The automaton is Aho and Corasick's (1975): constant time
-    a character, however many stop strings there are and however they overlap.
+    text was cut into pieces.
 
     Args:
         stops: Not empty strings; none at all lets everything pass.
         include_stop: Release the stop string with the text before it.
     """
 
-    __slots__ = ("_firsts", "_held", "_include_stop", "_root", "_state", "stopped")
+    __slots__ = ("_firsts", "_held", "_include_stop", "_progress", "stopped")
 
     def __init__(self, stops: tuple[str, ...], include_stop: bool) -> None:
         self.stopped = False
         self._include_stop = include_stop
         self._held = ""
         self._firsts = frozenset(stop[0] for stop in stops)
-        self._root = self._state = automaton(stops)
+        self._progress = [StopProgress(stop) for stop in stops]
 
     @property
     def held(self) -> int:
         """Characters held back."""
-        return len(self._held)
+        return 0 if self._include_stop else len(self._held)
 
     def feed(self, text: str) -> str:
         """Take more text and return what can no longer belong to a stop string.
@@ -59,61 +78,36 @@ class StopMatcher:
         """
         if self.stopped:
             return ""
-        if self._state is self._root and self._firsts.isdisjoint(text):
+        if not self._held and self._firsts.isdisjoint(text):
             return text
-        end = self._scan(text)
-        whole = self._held + text
-        if self.stopped:
-            cut = len(self._held) + end
-            cut -= 0 if self._include_stop else self._state.matched
-            self._held = ""
-        elif self._include_stop:
-            # A stop string that is to stay in the text has nothing to hide.
-            return text
-        else:
-            cut = len(whole) - self._state.depth
-            self._held = whole[cut:]
-        return whole[:cut]
-
-    def _scan(self, text: str) -> int:
-        """Run the automaton; return the characters read, to the match's end if any."""
-        root, state = self._root, self._state
+        idle, firsts = not self._held, self._firsts
         for index, character in enumerate(text):
-            following = state.children.get(character)
-            while following is None and state.fail is not None:
-                state = state.fail
-                following = state.children.get(character)
-            state = following or root
-            if state.matched:
-                self._state = state
+            if idle and character not in firsts:
+                continue
+            idle, complete = True, 0
+            for progress in self._progress:
+                if progress.advance(character):
+                    complete = max(complete, progress.matched)
+                elif progress.matched:
+                    idle = False
+            if complete:
                 self.stopped = True
-                return index + 1
-        self._state = state
-        return len(text)
+                return self._cut(text[: index + 1], complete)
+        if idle and not self._held:
+            return text
+        whole = self._held + text
+        start = len(whole) - max(it.matched for it in self._progress)
+        self._held = whole[start:]
+        # A stop string that is to stay in the text has nothing to hide.
+        return text if self._include_stop else whole[:start]
+
+    def _cut(self, text: str, matched: int) -> str:
+        """Return the last text there is, up to a match at its end."""
+        held, self._held = self._held, ""
+        return text if self._include_stop else (held + text)[:-matched]
 
     def flush(self) -> str:
         """Return what is held, at the end: it did not become a stop string."""
         held, self._held = self._held, ""
-        self._state = self._root
-        return held
-
-
-def automaton(stops: tuple[str, ...]) -> Node:
-    """Build the automaton of all stop strings and return its root."""
-    root = Node()
-    for stop in stops:
-        node = root
-        for character in stop:
-            node = node.children.setdefault(character, Node(node.depth + 1))
-        node.matched = node.depth
-    waiting = deque([root])
-    while waiting:
-        node = waiting.popleft()
-        for character, child in node.children.items():
-            suffix = node.fail
-            while suffix is not None and character not in suffix.children:
-                suffix = suffix.fail
-            child.fail = suffix.children[character] if suffix else root
-            child.matched = child.matched or child.fail.matched
-            waiting.append(child)
-    return root
+        self._progress = [StopProgress(it.stop) for it in self._progress]
+        return "" if self._include_stop else held
