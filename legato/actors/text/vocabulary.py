@@ -24,6 +24,9 @@ class Vocabulary:
 
     def __init__(self, material: Material, source: VocabularySource) -> None:
         self.size = len(material.table)
+        # A text of n bytes takes at least n / max_token_bytes tokens: what can never
+        # fit is known without encoding it (1 s and 180 MB for a megabyte).
+        self.max_token_bytes = max(map(len, material.table), default=0)
         self.bos_id = source.bos_id
         self.eos_id = source.eos_id
         for token in (source.bos_id, source.eos_id):

@@ -137,6 +137,13 @@ def test_control_tokens_and_unknown_ids_have_no_bytes(bytewise: Vocabulary):
     assert bytewise.decode([0, -5, 10**9]) == ""
 
 
+def test_the_longest_token_bounds_how_few_tokens_a_text_takes(bytewise: Vocabulary):
+    assert bytewise.max_token_bytes == len("<think>")
+    for text in ("<think>" * 5, "hello hello", "é🙂"):
+        fewest = len(text.encode()) / bytewise.max_token_bytes
+        assert len(bytewise.encode(text)) >= fewest
+
+
 def test_one_token_alone_shows_its_name_or_its_characters(bytewise: Vocabulary):
     assert bytewise.token_text(0) == "<end>"
     assert bytewise.token_text(bytewise.encode("h")[0]) == "h"
