@@ -1,0 +1,181 @@
+"""The command line, as a person meets it."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from legato import __version__
+from legato.cli import main
+
+LEGATO = (sys.executable, "-m", "legato")
+
+
+def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LEGATO, *args], input=stdin, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_version_is_told():
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.output.strip() == f"legato, version {__version__}"
+
+
+@pytest.mark.parametrize("command", ["chat", "generate", "serve", "models"])
+def test_every_command_helps_with_examples(command: str):
+    result = CliRunner().invoke(main, [command, "--help"])
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"legato {command}" in result.output
+
+
+def test_models_lists_the_embedded_one():
+    result = CliRunner().invoke(main, ["models"])
+    assert result.exit_code == 0
+    assert "smollm2" in result.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.gguf", None, "missing.gguf"),
+        ("empty.gguf", b"", "empty.gguf"),
+        ("noise.gguf", b"not a model at all" * 10, "noise.gguf"),
+        ("cut.gguf", b"GGUF\x03\x00\x00\x00\xff\xff", "cut.gguf"),
+    ],
+)
+def test_a_bad_model_is_one_clear_line_and_exit_code_2(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    ran = run("chat", "--model", str(path), "-p", "hi")
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert message in ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.slow
+def test_a_bad_option_value_is_one_clear_line_and_exit_code_2():
+    ran = run("generate", "hi", "--model", "fake", "--temperature", "-1")
+    assert ran.returncode == 2
+    assert ran.stderr == "legato: temperature: must be a number in [0, 100], got -1.0\n"
+
+
+@pytest.mark.slow
+def test_text_piped_in_is_answered_once():
+    ran = run("chat", "--model", "fake", "--max-tokens", "5", stdin="hello\n")
+    assert ran.returncode == 0
+    assert ran.stdout.strip("\n")
+    again = run(
+        "chat", "--model", "fake", "--max-tokens", "5", "-p", "hello\n", stdin=""
+    )
+    assert again.returncode == 0
+
+
+@pytest.mark.slow
+def test_generate_continues_standard_input():
+    ran = run("generate", "--model", "fake", "--max-tokens", "3", stdin="hello")
+    assert ran.returncode == 0
+
+
+@pytest.mark.slow
+def test_an_empty_prompt_is_refused():
+    ran = run("generate", "--model", "fake", stdin="")
+    assert ran.returncode == 2
+    assert "empty" in ran.stderr
+
+
+class Terminal:
+    """A chat in a real terminal, typed at and read."""
+
+    def __init__(self, *args: str) -> None:
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ["TERM"] = "dumb"
+            os.execv(sys.executable, [*LEGATO, *args])
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def until(self, pattern: str) -> str:
+        """Read until the pattern has come since the last call."""
+        while not (found := re.search(pattern, self.seen)):
+            try:
+                chunk = os.read(self.fd, 4096)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                raise AssertionError(f"the chat ended before {pattern!r}: {self.seen}")
+            self.seen += chunk.decode(errors="replace")
+        before, self.seen = self.seen[: found.end()], self.seen[found.end() :]
+        return before
+
+    def wait(self) -> int:
+        try:
+            while os.read(self.fd, 4096):
+                pass
+        except OSError:
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        return os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    chat = Terminal("chat", "--model", "fake", "--max-tokens", "2000")
+    yield chat
+    os.close(chat.fd)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_reply_and_not_the_program(terminal: Terminal):
+    terminal.until("/help lists commands")
+    terminal.until("> ")
+    terminal.type("talk forever\n")
+    terminal.until("talk forever\r\n")
+    terminal.until("\\S")
+    terminal.type("\x03")
+    terminal.until(r"\(stopped\)")
+    terminal.until("> ")
+    terminal.type("/stats\n")
+    terminal.until("last reply|no reply yet")
+    terminal.until("pages: ")
+    terminal.until("> ")
+    terminal.type("/system be brief\n")
+    terminal.until("with that system prompt")
+    terminal.type("/reset\n")
+    terminal.until("a new conversation")
+    terminal.type("/nonsense\n")
+    terminal.until("no command /nonsense")
+    terminal.type("\x03")
+    terminal.until("/quit leaves")
+    terminal.type("/quit\n")
+    assert terminal.wait() == 0
+
+
+@pytest.mark.slow
+def test_ctrl_d_leaves(terminal: Terminal):
+    terminal.until("> ")
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_the_main_job_answers_from_the_embedded_model(smollm2: Path):
+    ran = run("chat", "-p", "What is the capital of France?", "--temperature", "0")
+    assert ran.returncode == 0
+    assert ran.stdout == "The capital of France is Paris.\n"

@@ -1,0 +1,70 @@
+"""The embedded model through the whole engine."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from legato import ChatMessage, Engine, SamplingParams
+
+pytestmark = [pytest.mark.model, pytest.mark.slow]
+
+CASES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent.parent / "golden" / "smollm2.json").read_text()
+)["chat_cases"]
+NEAR_TIE = 1e-3
+
+
+def agrees(ids: tuple[int, ...], case: dict[str, Any]) -> bool:
+    """Equal up to the first step whose two best tokens are all but even."""
+    for token, step in zip(ids, case["steps"], strict=False):
+        if step["gap"] < NEAR_TIE:
+            return token in (step["top"][0][0], step["top"][1][0])
+        if token != step["id"]:
+            return False
+    return len(ids) == len(case["output_ids"])
+
+
+def test_every_golden_conversation_at_once_gives_the_reference_answers(smollm2: Path):
+    async def main() -> None:
+        async with Engine(
+            str(smollm2), dtype="float32", max_context=2048, max_step_tokens=128
+        ) as engine:
+
+            async def one(case: dict[str, Any]) -> None:
+                messages = [ChatMessage(**m) for m in case["messages"]]
+                params = SamplingParams(temperature=0, max_tokens=64)
+                answer = await engine.generate(messages, params)
+                assert answer.usage.prompt_tokens == len(case["prompt_ids"])
+                assert agrees(answer.token_ids, case), case["name"]
+
+            async with asyncio.TaskGroup() as group:
+                for case in CASES:
+                    group.create_task(one(case))
+            await engine.wait_idle()
+            core = engine.stats().core
+            assert core.pages_used == 0
+            assert core.pages_free + core.pages_cached == core.pages_total
+
+    asyncio.run(main())
+
+
+def test_a_seeded_answer_depends_on_the_request_alone(smollm2: Path):
+    async def main() -> None:
+        async with Engine(str(smollm2), dtype="float32", max_context=1024) as engine:
+            params = SamplingParams(temperature=0.9, seed=42, max_tokens=24)
+            ask = "Write one sentence about the sea."
+            messages = [ChatMessage("user", ask)]
+            alone = await engine.generate(messages, params)
+            others = [
+                engine.generate(f"Number {n} is", SamplingParams(max_tokens=24))
+                for n in range(5)
+            ]
+            together, *_ = await asyncio.gather(
+                engine.generate(messages, params), *others
+            )
+            assert together.token_ids == alone.token_ids
+
+    asyncio.run(main())
