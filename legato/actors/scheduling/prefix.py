@@ -17,6 +17,14 @@ TAIL_CANDIDATES = 8
 """Children compared for a partial match, newest first: a bound on one look-up."""
 
 
+def _no_children() -> dict[tuple[int, ...], "Node"]:
+    return {}
+
+
+def _no_families() -> dict[int, dict["Node", None]]:
+    return {}
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """One page of one text.
@@ -32,12 +40,8 @@ class Node:
     tokens: tuple[int, ...]
     page: int
     attached: bool = True
-    children: dict[tuple[int, ...], "Node"] = field(
-        default_factory=dict[tuple[int, ...], "Node"]
-    )
-    by_first: dict[int, dict["Node", None]] = field(
-        default_factory=dict[int, dict["Node", None]]
-    )
+    children: dict[tuple[int, ...], "Node"] = field(default_factory=_no_children)
+    by_first: dict[int, dict["Node", None]] = field(default_factory=_no_families)
 
 
 @dataclass(slots=True)

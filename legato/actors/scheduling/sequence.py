@@ -3,7 +3,7 @@
 Positions are counted from the prompt's first token. Three marks move along them:
 
     done <= planned <= length
-    done      computed by steps whose results are known
+    done      computed by steps whose results are known; moves only with the prompt
     planned   computed once every dispatched step has run
     length    tokens that exist: the known ones, then ``unknown`` ones that dispatched
               rows sample and whose values the host does not have yet
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from .ledger import Flight
     from .prefix import Node
     from .tenants import Share
-
-NEVER = 1 << 62
-"""A position no sequence reaches."""
 
 
 class Home(Enum):
@@ -58,6 +55,8 @@ class Sequence:
         order: Dense number of its arrival.
         queued_s: The clock at its arrival.
         share: Its tenant's account.
+        publish_until: Tokens at its start on the device: up to there its pages go to
+            the prefix cache as they fill, beyond as it leaves.
         level: The priority it started with: its own, as raised by waiting. Pressure
             goes by it, or what waiting had won would be lost at once.
     """
@@ -66,6 +65,8 @@ class Sequence:
     order: int
     queued_s: float
     share: "Share"
+    request: int = 0
+    priority: int = 0
     level: int = 0
     home: Home = Home.ENDED
     paused: bool = False
@@ -90,28 +91,20 @@ class Sequence:
     flight: "Flight | None" = None
     node: "Node | None" = None
     published: int = 0
-    publish_at: int = NEVER
+    publish_until: int = 0
     own_pages_from: int = 0
     cached_tokens: int = 0
 
     def __post_init__(self) -> None:
         admit = self.admit
+        self.request = admit.request
+        self.priority = admit.priority
         self.tokens = [*admit.prompt, *admit.emitted]
         self.prompt_tokens = len(admit.prompt)
         self.max_length = self.prompt_tokens + admit.max_tokens
         self.ends = frozenset(() if admit.ignore_eos else admit.sampling.ends)
         self.stops = frozenset(admit.stop_token_ids)
         self.endings = self.ends | self.stops
-
-    @property
-    def request(self) -> int:
-        """The engine's number."""
-        return self.admit.request
-
-    @property
-    def priority(self) -> int:
-        """Lower runs earlier."""
-        return self.admit.priority
 
     @property
     def length(self) -> int:
@@ -159,5 +152,5 @@ class Sequence:
         self.flight = None
         self.node = None
         self.published = self.own_pages_from = 0
-        self.publish_at = NEVER
+        self.publish_until = 0
         self.epoch += 1

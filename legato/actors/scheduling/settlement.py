@@ -6,7 +6,7 @@ ended meanwhile) and counted; never both, never neither.
 
 from ...protocol.errors import EngineFailed, Failure
 from ...protocol.requests import Emitted, Ended, FinishReason, StepOutput
-from ...protocol.steps import SampledToken, StepResult
+from ...protocol.steps import SampledToken, StepResult, StepRow
 from .ledger import Flight
 from .pressure import Pressure
 from .roster import Roster
@@ -39,26 +39,61 @@ class Settlement:
     def settle(self, flight: Flight, result: StepResult) -> StepOutput:
         """Apply a result, in the order of the plan's rows."""
         emitted: list[Emitted] = []
-        sampled = iter(result.sampled)
+        emit = emitted.append
+        samples = iter(result.sampled)
         for row, sequence, epoch in zip(
             flight.rows, flight.sequences, flight.epochs, strict=True
         ):
+            sampled = next(samples) if row.samples else None
             sequence.in_flight -= 1
-            token = next(sampled) if row.samples else None
-            if sequence.home is Home.ENDED:
-                self.num_dropped += token is not None
+            usual = row.start >= sequence.publish_until and sequence.epoch == epoch
+            if not usual and not self._settle_unusual(row, sequence, epoch, sampled):
                 continue
-            if sequence.epoch == epoch:
-                sequence.done = row.start + (len(row.tokens) or 1)
-                sound = token is None or not token.fault
-                if sound and (row.tokens or sequence.done >= sequence.publish_at):
-                    self._publish(sequence, prompt_done=row.samples)
-            if token is not None:
-                self._accept(sequence, token, emitted)
-            if sequence.home is Home.DRAINING and not sequence.in_flight:
-                self._roster.move(sequence)
+            if sampled is None:
+                continue
+            if sampled.fault:
+                self._fault(sequence, sampled.fault)
+                continue
+            token, tokens = sampled.token, sequence.tokens
+            tokens.append(token)
+            sequence.unknown -= 1
+            sequence.share.used += 1
+            emit(Emitted(sequence.request, token, sampled.logprobs))
+            if token in sequence.endings and self.end_if_ending(sequence):
+                continue
+            if len(tokens) >= sequence.max_length:
+                self.end(sequence, FinishReason.LENGTH)
+            elif sequence.epoch != epoch and sequence.home is Home.DRAINING:
+                self._drain(sequence)
         self.num_emitted += len(emitted)
         return StepOutput(tuple(emitted), self._take_ended(), result.finished_s)
+
+    def _settle_unusual(
+        self,
+        row: StepRow,
+        sequence: Sequence,
+        epoch: int,
+        sampled: SampledToken | None,
+    ) -> bool:
+        """Handle a chunk of a prompt, and a row whose sequence lost its slot since.
+
+        Returns:
+            Whether the sequence still lives.
+        """
+        if sequence.home is Home.ENDED:
+            self.num_dropped += sampled is not None
+            return False
+        if sequence.epoch == epoch:
+            if sampled is None or not sampled.fault:
+                sequence.done = row.start + row.num_tokens
+                self._publish(sequence, prompt_done=row.samples)
+        elif sampled is None:
+            self._drain(sequence)
+        return True
+
+    def _drain(self, sequence: Sequence) -> None:
+        if not sequence.in_flight:
+            self._roster.move(sequence)
 
     def take(self, now_s: float) -> StepOutput | None:
         """Endings that no step's result carries, or None."""
@@ -78,6 +113,7 @@ class Settlement:
         self._roster.take(sequence)
         if sequence.slot is not None:
             self._storage.vacate(sequence)
+        sequence.epoch += 1
         self._roster.leave(sequence)
         self._pressure.release_followers(sequence)
         usage = sequence.usage
@@ -87,30 +123,18 @@ class Settlement:
     def _publish(self, sequence: Sequence, *, prompt_done: bool) -> None:
         before = sequence.published
         self._storage.publish(sequence)
-        if prompt_done and sequence.num_output == 0:
+        if prompt_done:
             # Those who sample the same prompt copy its last page from here.
             self._storage.publish_tail(sequence)
         if sequence.published > before:
             for follower in self._twins.advance(sequence):
                 self._roster.move(follower)
 
-    def _accept(
-        self, sequence: Sequence, sampled: SampledToken, emitted: list[Emitted]
-    ) -> None:
-        if sampled.fault:
+    def _fault(self, sequence: Sequence, fault: str) -> None:
+        if sequence.slot is not None:
             self._storage.disown(sequence)
-            failure = Failure(EngineFailed.code, sampled.fault)
-            self.end(sequence, FinishReason.ERROR, failure)
-            return
-        token = sampled.token
-        sequence.unknown -= 1
-        sequence.tokens.append(token)
-        sequence.share.used += 1
-        emitted.append(Emitted(sequence.request, token, sampled.logprobs))
-        if token in sequence.endings and self.end_if_ending(sequence):
-            return
-        if len(sequence.tokens) >= sequence.max_length:
-            self.end(sequence, FinishReason.LENGTH)
+        failure = Failure(EngineFailed.code, fault)
+        self.end(sequence, FinishReason.ERROR, failure)
 
     def end_if_ending(self, sequence: Sequence) -> bool:
         """End a sequence whose last known token is an end; say whether it was."""

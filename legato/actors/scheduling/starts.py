@@ -59,7 +59,7 @@ class Starts:
         """What the gate may know."""
         roster = self._roster
         oldest_s = roster.fresh.oldest_s
-        waiting = len(roster.fresh)
+        waiting = len(roster.fresh) + len(roster.following)
         arrivals = self._pace.arrivals.per_s(now_s)
         return Load(now_s, waiting, oldest_s, roster.num_unfinished, arrivals)
 

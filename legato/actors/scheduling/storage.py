@@ -8,8 +8,8 @@ lands.
 from ...protocol.steps import RunnerLimits
 from .ledger import Flight
 from .pages import PagePool
-from .prefix import Match, PrefixTree
-from .sequence import NEVER, Sequence
+from .prefix import Match, Node, PrefixTree
+from .sequence import Sequence
 
 
 class Storage:
@@ -76,9 +76,9 @@ class Storage:
         sequence.capacity = len(sequence.pages) * self.page_size
         sequence.done = sequence.planned = held
         sequence.published = sequence.own_pages_from = len(match.pages)
+        sequence.publish_until = len(sequence.tokens)
         if self._caches:
             sequence.node = match.node
-            sequence.publish_at = (sequence.published + 1) * self.page_size
 
     def grow(self, sequence: Sequence, count: int) -> tuple[int, ...]:
         """Append pages to a sequence; ``available`` must hold so many."""
@@ -94,13 +94,13 @@ class Storage:
     def publish(self, sequence: Sequence) -> None:
         """Remember the pages that a sequence has filled since the last time."""
         size = self.page_size
-        while sequence.publish_at <= sequence.done:
-            index = sequence.published
-            tokens = tuple(sequence.tokens[index * size : (index + 1) * size])
-            if not self._remember(sequence, tokens):
+        while sequence.node is not None:
+            start = sequence.published * size
+            if start + size > sequence.done:
                 return
+            tokens = tuple(sequence.tokens[start : start + size])
+            sequence.node = self._remember(sequence, sequence.node, tokens)
             sequence.published += 1
-            sequence.publish_at += size
 
     def publish_tail(self, sequence: Sequence) -> None:
         """Remember the page that a sequence has filled in part.
@@ -108,25 +108,20 @@ class Storage:
         Its writer may go on: whoever matches the page copies what is there now.
         """
         start = sequence.published * self.page_size
-        if sequence.publish_at < NEVER and start < sequence.done:
-            node = sequence.node
-            self._remember(sequence, tuple(sequence.tokens[start : sequence.done]))
-            if sequence.node is not None:
-                sequence.node = node
+        if sequence.node is not None and start < sequence.done:
+            tokens = tuple(sequence.tokens[start : sequence.done])
+            self._remember(sequence, sequence.node, tokens)
 
-    def _remember(self, sequence: Sequence, tokens: tuple[int, ...]) -> bool:
+    def _remember(
+        self, sequence: Sequence, parent: Node, tokens: tuple[int, ...]
+    ) -> Node | None:
         page = sequence.pages[sequence.published]
-        assert sequence.node is not None, "a sequence publishes without a place"
         if page in self.tree:
             self._forget(page)
-        node = self.tree.publish(sequence.node, tokens, page)
-        sequence.node = node
-        if node is None:
-            sequence.publish_at = NEVER
-            return False
-        if node.page == page:
+        node = self.tree.publish(parent, tokens, page)
+        if node is not None and node.page == page:
             self.pool.keep(page)
-        return True
+        return node
 
     def _forget(self, page: int) -> None:
         for dropped in self.tree.forget(page):
@@ -137,11 +132,15 @@ class Storage:
         for page in sequence.pages[sequence.own_pages_from :]:
             if page in self.tree:
                 self._forget(page)
-        sequence.publish_at = NEVER
+        sequence.node = None
 
     def vacate(self, sequence: Sequence) -> None:
         """Take slot and pages back, behind the step fence."""
+        if sequence.done >= sequence.publish_until:
+            # Decoding leaves the mark behind; all but the last token are computed.
+            sequence.done = len(sequence.tokens) - 1
         if sequence.copied_from is None:  # else its last page was never filled
+            self.publish(sequence)
             self.publish_tail(sequence)
         assert sequence.slot is not None, "a sequence without a slot was vacated"
         # Deepest first, so that among the cached a text's end goes before its start.

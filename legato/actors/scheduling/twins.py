@@ -72,9 +72,13 @@ class Twins:
 
     def follow(self, sequence: Sequence, twin: Sequence, match: Match) -> None:
         """Remember that a sequence waits for all it shares with its twin."""
-        shared = (len(match.pages) + 1) * self._size
-        limit = min(len(sequence.tokens) - 1, len(twin.tokens))
-        ours, theirs = sequence.tokens, twin.tokens
+        size, ours, theirs = self._size, sequence.tokens, twin.tokens
+        shared = (len(match.pages) + 1) * size
+        limit = min(len(ours) - 1, len(theirs))
+        while ours[shared : shared + size] == theirs[shared : shared + size]:
+            shared += size
+            if shared >= limit:
+                break
         while shared < limit and ours[shared] == theirs[shared]:
             shared += 1
         self._followers.setdefault(twin, []).append((min(shared, limit), sequence))
