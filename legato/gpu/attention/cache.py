@@ -3,8 +3,10 @@
 Knows pages and cells, not whose they are: that is the scheduler's business.
 """
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 
@@ -39,9 +41,9 @@ class KvCache:
         self.num_pages = num_pages
         shape = (num_layers, num_pages, page_size, num_kv_heads, head_dim)
         # Zeroed, not empty: backends read whole pages, and masking does not silence a
-        # NaN among the values. Untouched zero pages cost a CPU no memory.
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        # NaN among the values.
+        self.keys = zeros(shape, dtype, device)
+        self.values = zeros(shape, dtype, device)
         cells = (num_layers, num_pages * page_size, num_kv_heads, head_dim)
         self.key_cells = self.keys.view(cells)
         self.value_cells = self.values.view(cells)
@@ -73,3 +75,16 @@ class KvCache:
         """
         self.key_cells.index_fill_(1, cells, 0)
         self.value_cells.index_fill_(1, cells, 0)
+
+
+def zeros(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Reserve zeros; on a CPU, memory that is never touched is never taken.
+
+    Torch's own zeros are written out: a pool of 4 GiB then takes 4 GiB at once.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    reserved = np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)
+    return torch.asarray(reserved).view(dtype).view(shape)
