@@ -19,8 +19,6 @@ class Flight:
     Args:
         step: Its number.
         budget: Positions it may still take while it is being planned.
-        epochs: Each sequence's epoch when its row was planned; another one now means
-            that the sequence lost its slot since.
         pages: References to give back as it lands.
         slots: Slots to give back as it lands.
     """
@@ -29,7 +27,7 @@ class Flight:
     budget: int
     rows: list[StepRow] = field(default_factory=list[StepRow])
     sequences: list[Sequence] = field(default_factory=list[Sequence])
-    epochs: list[int] = field(default_factory=list[int])
+    num_samples: int = 0
     opens: list[SlotOpen] = field(default_factory=list[SlotOpen])
     copies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     pages: list[int] = field(default_factory=list[int])
@@ -41,13 +39,12 @@ class Flight:
         """Put a row behind the others, with its sequence's marks moved on."""
         self.rows.append(row)
         self.sequences.append(sequence)
-        self.epochs.append(sequence.epoch)
         count = len(row.tokens) or 1
         self.budget -= count
         self.num_tokens += count
         sequence.planned += count
         sequence.unknown += row.samples
-        sequence.in_flight += 1
+        self.num_samples += row.samples
         sequence.flight = self
 
     def plan(self) -> StepPlan:
@@ -108,11 +105,10 @@ class Ledger:
             expected = self._flights[0].step if self._flights else "none"
             raise ValueError(f"result of step {result.step}, expected {expected}")
         flight = self._flights[0]
-        samples = sum(row.samples for row in flight.rows)
-        if samples != len(result.sampled):
+        if flight.num_samples != len(result.sampled):
             raise ValueError(
                 f"step {result.step} brought {len(result.sampled)} tokens, "
-                f"not {samples}"
+                f"not {flight.num_samples}"
             )
         self._flights.popleft()
         flight.landed = True

@@ -182,7 +182,8 @@ class Planner:
         for sequence in self._roster.live.values():
             self._roster.take(sequence)
             sequence.lose_device()
-            sequence.unknown = sequence.in_flight = 0
+            sequence.unknown = 0
+            sequence.flight = None
             self._roster.place(sequence)
 
     def fail_all(self, failure: Failure, now_s: float) -> StepOutput:

@@ -105,7 +105,7 @@ class Roster:
 
 def _home(sequence: Sequence) -> Home:
     if sequence.slot is None:
-        if sequence.in_flight:
+        if sequence.is_in_flight:
             return Home.DRAINING
         if sequence.paused:
             return Home.PARKED

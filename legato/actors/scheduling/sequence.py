@@ -65,35 +65,35 @@ class Sequence:
     order: int
     queued_s: float
     share: "Share"
+    # The marks that every step reads and moves stand together, in few cache lines.
     request: int = 0
-    priority: int = 0
-    level: int = 0
-    home: Home = Home.ENDED
-    paused: bool = False
-    started: bool = False
-    ticket: int = 0
-    tokens: list[int] = field(default_factory=list[int])
-    prompt_tokens: int = 0
-    max_length: int = 0
-    ends: frozenset[int] = frozenset()
-    stops: frozenset[int] = frozenset()
-    endings: frozenset[int] = frozenset()
     slot: int | None = None
-    opened: bool = False
-    pages: list[int] = field(default_factory=list[int])
-    copied_from: int | None = None
-    capacity: int = 0
-    done: int = 0
+    home: Home = Home.ENDED
+    tokens: list[int] = field(default_factory=list[int])
     planned: int = 0
     unknown: int = 0
-    in_flight: int = 0
-    epoch: int = 0
+    capacity: int = 0
+    max_length: int = 0
+    publish_until: int = 0
+    endings: frozenset[int] = frozenset()
     flight: "Flight | None" = None
+    priority: int = 0
+    level: int = 0
+    paused: bool = False
+    started: bool = False
+    opened: bool = False
+    ticket: int = 0
+    epoch: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    done: int = 0
+    pages: list[int] = field(default_factory=list[int])
+    copied_from: int | None = None
+    own_pages_from: int = 0
     node: "Node | None" = None
     published: int = 0
-    publish_until: int = 0
-    own_pages_from: int = 0
-    cached_tokens: int = 0
+    ends: frozenset[int] = frozenset()
+    stops: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         admit = self.admit
@@ -127,6 +127,11 @@ class Sequence:
         return Usage(self.prompt_tokens, self.num_output, self.cached_tokens)
 
     @property
+    def is_in_flight(self) -> bool:
+        """Whether a dispatched step has a row of it."""
+        return self.flight is not None and not self.flight.landed
+
+    @property
     def needs_history(self) -> bool:
         """Whether a penalty looks at the tokens so far."""
         sampling = self.admit.sampling
@@ -143,13 +148,12 @@ class Sequence:
         return token in self.ends and number >= self.admit.sampling.min_tokens
 
     def lose_device(self) -> None:
-        """Forget all that was on the device; tokens and usage stay."""
+        """Forget all that was on the device; tokens, usage and flight stay."""
         self.slot = None
         self.opened = False
         self.pages = []
         self.copied_from = None
         self.capacity = self.done = self.planned = 0
-        self.flight = None
         self.node = None
         self.published = self.own_pages_from = 0
         self.publish_until = 0

@@ -4,6 +4,8 @@ Every sampled token is either emitted to its request or dropped on purpose (the 
 ended meanwhile) and counted; never both, never neither.
 """
 
+from collections.abc import Iterable
+
 from ...protocol.errors import EngineFailed, Failure
 from ...protocol.requests import Emitted, Ended, FinishReason, StepOutput
 from ...protocol.steps import SampledToken, StepResult, StepRow
@@ -40,14 +42,11 @@ class Settlement:
         """Apply a result, in the order of the plan's rows."""
         emitted: list[Emitted] = []
         emit = emitted.append
-        samples = iter(result.sampled)
-        for row, sequence, epoch in zip(
-            flight.rows, flight.sequences, flight.epochs, strict=True
+        for row, sequence, sampled in zip(
+            flight.rows, flight.sequences, _by_row(flight, result), strict=True
         ):
-            sampled = next(samples) if row.samples else None
-            sequence.in_flight -= 1
-            usual = row.start >= sequence.publish_until and sequence.epoch == epoch
-            if not usual and not self._settle_unusual(row, sequence, epoch, sampled):
+            usual = row.start >= sequence.publish_until and row.slot == sequence.slot
+            if not usual and not self._settle_unusual(flight, row, sequence, sampled):
                 continue
             if sampled is None:
                 continue
@@ -57,22 +56,21 @@ class Settlement:
             token, tokens = sampled.token, sequence.tokens
             tokens.append(token)
             sequence.unknown -= 1
-            sequence.share.used += 1
             emit(Emitted(sequence.request, token, sampled.logprobs))
             if token in sequence.endings and self.end_if_ending(sequence):
                 continue
             if len(tokens) >= sequence.max_length:
                 self.end(sequence, FinishReason.LENGTH)
-            elif sequence.epoch != epoch and sequence.home is Home.DRAINING:
-                self._drain(sequence)
+            elif not usual:
+                self._drain(flight, sequence)
         self.num_emitted += len(emitted)
         return StepOutput(tuple(emitted), self._take_ended(), result.finished_s)
 
     def _settle_unusual(
         self,
+        flight: Flight,
         row: StepRow,
         sequence: Sequence,
-        epoch: int,
         sampled: SampledToken | None,
     ) -> bool:
         """Handle a chunk of a prompt, and a row whose sequence lost its slot since.
@@ -83,16 +81,17 @@ class Settlement:
         if sequence.home is Home.ENDED:
             self.num_dropped += sampled is not None
             return False
-        if sequence.epoch == epoch:
+        if sequence.slot == row.slot:
             if sampled is None or not sampled.fault:
                 sequence.done = row.start + row.num_tokens
                 self._publish(sequence, prompt_done=row.samples)
         elif sampled is None:
-            self._drain(sequence)
+            self._drain(flight, sequence)
         return True
 
-    def _drain(self, sequence: Sequence) -> None:
-        if not sequence.in_flight:
+    def _drain(self, flight: Flight, sequence: Sequence) -> None:
+        """Let a sequence that lost its slot line up after its last result."""
+        if sequence.home is Home.DRAINING and sequence.flight is flight:
             self._roster.move(sequence)
 
     def take(self, now_s: float) -> StepOutput | None:
@@ -113,7 +112,7 @@ class Settlement:
         self._roster.take(sequence)
         if sequence.slot is not None:
             self._storage.vacate(sequence)
-        sequence.epoch += 1
+        sequence.slot = None
         self._roster.leave(sequence)
         self._pressure.release_followers(sequence)
         usage = sequence.usage
@@ -148,3 +147,11 @@ class Settlement:
         ended = tuple(self._ended)
         self._ended.clear()
         return ended
+
+
+def _by_row(flight: Flight, result: StepResult) -> Iterable[SampledToken | None]:
+    """What each row sampled; a row that does not sample has None."""
+    if len(flight.rows) == len(result.sampled):
+        return result.sampled
+    samples = iter(result.sampled)
+    return [next(samples) if row.samples else None for row in flight.rows]

@@ -62,6 +62,7 @@ class Storage:
     def seat(self, sequence: Sequence, match: Match) -> None:
         """Give a sequence a slot, and what the cache has of it."""
         sequence.slot = self._slots.pop()
+        sequence.flight = None
         for page in match.pages:
             self.pool.share(page)
         sequence.pages = list(match.pages)

@@ -1,9 +1,10 @@
 """Tenants: who has had how much, so that each gets a fair share.
 
-Start-time fair queueing, with tokens as the currency: every computed token is charged
-to its tenant, and of those who wait, the one with the largest deficit (the least
-charged) goes first. A tenant that comes back from idling starts level with the others:
-idling earns no claim on the past, and debts are forgotten only once all caught up.
+Start-time fair queueing, with tokens as the currency: what is computed is charged to
+its tenant (a prompt at its start, an answer by the page). Of those who wait, the tenant
+with the largest deficit (the least charged) goes first. A tenant that comes back from
+idling starts level with the others: idling earns no claim on the past, and debts are
+forgotten only once all have caught up.
 
 Source: Goyal, Vin, Cheng, "Start-time Fair Queuing", 1996.
 """
