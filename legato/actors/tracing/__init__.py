@@ -1,0 +1,7 @@
+"""Recording what actors do, and drawing it."""
+
+from .chrome import draw
+from .recorder import Recorder
+from .tracer import Tracer
+
+__all__ = ["Recorder", "Tracer", "draw"]
