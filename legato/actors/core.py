@@ -9,83 +9,123 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
 
 from ..gpu.runner import ModelRunner
 from ..mailbox import Address, LoopInbox, MailboxBroken, MailboxClosed
 from ..protocol.core import CoreReport, StopCore
 from ..protocol.errors import Failure
+from .blocking import in_thread
 from .executor import Executor
+from .orders import Order
 from .restarts import RestartLimit
-from .scheduler import Event, Order, Scheduler
+from .scheduler import Event, Scheduler
 from .scheduling.settings import PlannerSettings
 
-MAX_ORDERS = 8192
 
-
-class ThreadCore:
-    """Scheduler and executor in this process.
+class CoreSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a core is made of; with a picklable ``build`` it can cross processes.
 
     Args:
         build: Makes the runner, in the device thread.
-        reports: The front end's inbox.
-        settings: For the planner.
-        restarts: How often the device may be rebuilt.
+        planner: For the planner.
+        max_orders: Most orders that wait. Urgent ones have a lane of four times that:
+            a request can be cancelled, paused and resumed before the core looks.
+        restart_intensity: Devices rebuilt in the period below.
+        restart_period_s: The period.
     """
 
-    def __init__(
-        self,
-        build: Callable[[], ModelRunner],
-        reports: Address[CoreReport],
-        settings: PlannerSettings,
-        restarts: RestartLimit,
-    ) -> None:
-        self._build = build
+    build: Callable[[], ModelRunner]
+    planner: PlannerSettings
+    max_orders: int = 2048
+    restart_intensity: int = 3
+    restart_period_s: float = 60.0
+
+    def inbox(self) -> LoopInbox[Event]:
+        """A scheduler's inbox."""
+        return LoopInbox(
+            "scheduler", self.max_orders, urgent_capacity=4 * self.max_orders
+        )
+
+    def scheduler(
+        self, inbox: LoopInbox[Event], reports: Address[CoreReport]
+    ) -> Scheduler:
+        """A scheduler that starts executors as it needs them."""
+
+        def start_device() -> Executor:
+            return Executor(self.build, inbox.address(), self.planner.depth)
+
+        limit = RestartLimit(self.restart_intensity, self.restart_period_s)
+        return Scheduler(inbox, reports, start_device, self.planner, limit)
+
+
+class Core(Protocol):
+    """A core, wherever it runs; used in the front end's loop alone."""
+
+    async def start(self) -> Address[Order]:
+        """Start it and return where its orders go; limits or a failure will follow.
+
+        Raises:
+            EngineFailed: It could not be started.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Ask it to end. Idempotent."""
+        ...
+
+    async def join(self) -> None:
+        """Wait until it and its device have left. Idempotent."""
+        ...
+
+
+class ThreadCore:
+    """A core in this process.
+
+    Args:
+        spec: What it is made of.
+        reports: The front end's inbox.
+    """
+
+    def __init__(self, spec: CoreSpec, reports: Address[CoreReport]) -> None:
+        self._spec = spec
         self._reports = reports
-        self._settings = settings
-        self._restarts = restarts
-        self._inbox = LoopInbox[Event]("scheduler", MAX_ORDERS)
+        self._inbox = spec.inbox()
+        self._orders = self._inbox.address()
         self._thread = threading.Thread(
             target=self._run, name="legato-core", daemon=True
         )
 
-    def orders(self) -> Address[Order]:
-        """Where the front end sends its orders."""
-        return self._inbox.address()
-
-    def start(self) -> None:
-        """Start the thread; a report with limits or a failure will follow."""
+    async def start(self) -> Address[Order]:
+        """Start the thread."""
         self._thread.start()
+        return self._orders
 
     def stop(self) -> None:
-        """Ask it to end; may be called again."""
+        """Ask it to end. Idempotent."""
         try:
-            self._inbox.address().put_urgent(StopCore())
+            self._orders.put_urgent(StopCore())
         except (MailboxBroken, MailboxClosed):
             pass  # it has ended by itself
 
-    def join(self) -> None:
-        """Block until the core and its device have left."""
+    async def join(self) -> None:
+        """Wait until it and its device have left. Idempotent."""
         if self._thread.ident is not None:
-            self._thread.join()
+            await in_thread(self._thread.join)
 
     def _run(self) -> None:
         try:
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(self._scheduler().run())
+                scheduler = self._spec.scheduler(self._inbox, self._reports)
+                runner.run(scheduler.run())
         except BaseException as error:
             self._inbox.close()
             try:
-                self._reports.put_nowait(CoreReport(failure=Failure.of(error)))
+                self._reports.put_nowait(CoreReport(lost=Failure.of(error)))
             except (MailboxBroken, MailboxClosed):
                 pass  # the front end has left already
-
-    def _scheduler(self) -> Scheduler:
-        def start_device() -> Executor:
-            return Executor(self._build, self._inbox.address(), self._settings.depth)
-
-        return Scheduler(
-            self._inbox, self._reports, start_device, self._settings, self._restarts
-        )
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

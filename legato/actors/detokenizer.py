@@ -21,7 +21,7 @@ class Detokenizer:
     Args:
         inbox: The core's reports.
         streams: The open streams.
-        on_news: Told of every report that carries more than output.
+        on_news: Told of every report once its output is delivered.
     """
 
     def __init__(
@@ -44,8 +44,7 @@ class Detokenizer:
         """Take one report."""
         if report.output is not None:
             self._deliver(report.output)
-        if report.stats or report.limits or report.failure or report.idle:
-            self._on_news(report)
+        self._on_news(report)
 
     def _deliver(self, output: StepOutput) -> None:
         by_request: dict[int, list[Emitted]] = {}

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
-
 from ..mailbox import Address, LoopInbox, MailboxBroken
 from ..protocol.core import CoreReport, CoreStats, StopCore, WhenIdle
 from ..protocol.errors import EngineClosed, Failure, LegatoError
@@ -31,21 +29,14 @@ from ..protocol.steps import (
     StepResult,
 )
 from .gauge import DeviceGauge
+from .orders import Order, SetBatching
 from .restarts import RestartLimit
-from .scheduling.batching import Batching
 from .scheduling.planner import Planner
 from .scheduling.settings import PlannerSettings
 
 STATS_PERIOD_S = 0.1
 
 
-class SetBatching(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
-    """Change the batching strategy of a running scheduler."""
-
-    batching: Batching
-
-
-Order = Admit | Cancel | Credit | SetBatching | WhenIdle | StopCore
 Event = Order | StepResult | DeviceReady | DeviceFailed
 
 

@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from ..mailbox import Address, Mailbox, Overflow
+from msgspec import structs
+
+from ..mailbox import Mailbox, Overflow
 from ..protocol.errors import Failure, LegatoError
 from ..protocol.requests import (
     Admit,
@@ -22,7 +24,7 @@ from ..protocol.requests import (
     Generate,
     Usage,
 )
-from .scheduler import Order
+from .orders import OrderLine
 from .text import StreamText, Vocabulary
 
 # A reader that leaves so many tokens unread is paused, and runs again below the lower
@@ -61,7 +63,7 @@ class OpenStream:
         self,
         generate: Generate,
         vocabulary: Vocabulary,
-        core: Address[Order],
+        core: OrderLine,
         observer: StreamObserver,
     ) -> None:
         params = generate.params
@@ -69,6 +71,7 @@ class OpenStream:
         self.admit: Admit | None = None
         self.emitted: list[int] = []
         self.ended = False
+        self.cancelled = False
         self.failure: LegatoError | None = None
         self._text = StreamText(vocabulary, params.stop, params.include_stop)
         self._num_to_stop: int | None = None
@@ -154,6 +157,22 @@ class OpenStream:
         usage = usage or Usage(0, len(self.emitted))
         self._close(FinishReason.ERROR, usage)
 
+    def resume(self) -> None:
+        """Tell a new core to go on from what was emitted, if that is still wanted."""
+        admit = self.admit
+        if self.ended or admit is None:
+            return  # an order to admit it is still to come
+        usage = Usage(len(admit.prompt), len(self.emitted))
+        if self._num_to_stop is not None:
+            self.end(Ended(self.request, FinishReason.STOP, usage))
+        elif self.cancelled:
+            self.end(Ended(self.request, FinishReason.CANCELLED, usage))
+        else:
+            emitted = tuple(self.emitted)
+            self._core.put_nowait(structs.replace(admit, emitted=emitted))
+            if self._paused:
+                self._core.put_urgent(Credit(self.request, False))
+
     def _close(self, reason: FinishReason, usage: Usage) -> None:
         self.ended = True
         self._deltas.close()
@@ -188,7 +207,7 @@ class Streams:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, core: Address[Order], observer: StreamObserver
+        self, vocabulary: Vocabulary, core: OrderLine, observer: StreamObserver
     ) -> None:
         self._vocabulary = vocabulary
         self._core = core
@@ -220,6 +239,7 @@ class Streams:
             nothing = Usage(0, 0)
             stream.end(Ended(request, FinishReason.CANCELLED, nothing))
         else:
+            stream.cancelled = True
             self._core.put_urgent(Cancel(request))
 
     def forget(self, request: int) -> None:
@@ -233,6 +253,14 @@ class Streams:
         if stream is not None:
             ours = isinstance(error, LegatoError)
             stream.fail(error if ours else Failure.of(error).error())
+
+    def resume_all(self) -> None:
+        """Tell a new core of every stream that the last one owed something."""
+        for stream in self:
+            try:
+                stream.resume()
+            except LegatoError as error:
+                stream.fail(error)
 
     def fail_all(self, failure: Failure) -> None:
         """End every stream with an error."""

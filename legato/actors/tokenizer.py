@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from ..mailbox import Address, Mailbox, MailboxBroken, MailboxFull
-from ..protocol.errors import ContextOverflow, EngineClosed, Overloaded
+from ..mailbox import Mailbox, MailboxFull
+from ..protocol.errors import ContextOverflow, Overloaded
 from ..protocol.requests import Admit, Generate, Prompt
 from ..protocol.steps import RowSampling
-from .scheduler import Order
+from .orders import OrderLine
 from .streams import Streams
 
 NUM_THREADS = 2
@@ -44,7 +44,7 @@ class Tokenizer:
         inbox: Mailbox[Generate],
         encoder: Encoder,
         streams: Streams,
-        core: Address[Order],
+        core: OrderLine,
         *,
         max_context: int,
         ends: Sequence[int],
@@ -97,8 +97,6 @@ class Tokenizer:
             raise Overloaded(
                 "the scheduler's queue is full", retry_after_s=1.0
             ) from None
-        except MailboxBroken:
-            raise EngineClosed("the engine is shutting down") from None
         stream = self._streams.get(job.request)
         assert stream is not None, "checked above, and nothing ran in between"
         stream.admit = order

@@ -18,6 +18,13 @@ ENGINE_OPTIONS = (
         help="smollm2 (embedded), a .gguf file, a directory with safetensors, or fake.",
     ),
     click.option(
+        "--placement",
+        type=click.Choice(["thread", "process"]),
+        default="thread",
+        show_default=True,
+        help="Where scheduler and device live.",
+    ),
+    click.option(
         "--device",
         type=click.Choice(["auto", "cpu", "cuda"]),
         default="auto",

@@ -1,7 +1,8 @@
 """What people embed: the engine, its streams and its settings. Wiring only."""
 
+from ..gpu.fake_model import FakeModel
+from ..gpu.source import Model
 from .engine import Engine
-from .model import FakeModel, Model
 from .settings import EngineSettings
 from .stats import EngineStats
 from .stream import Stream

@@ -4,24 +4,27 @@ Lives as long as one run of the engine. Starting goes from the device outwards, 
 the other way round.
 """
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
-from ..actors.core import ThreadCore
+from ..actors.blocking import in_thread
+from ..actors.core import Core, CoreSpec, ThreadCore
+from ..actors.core_keeper import CoreKeeper
+from ..actors.core_process import ProcessCore
 from ..actors.detokenizer import Detokenizer
+from ..actors.orders import OrderLine, SetBatching
+from ..actors.scheduling.batching import Batching
 from ..actors.streams import StreamObserver, Streams
 from ..actors.supervisor import Supervisor
 from ..actors.text import PromptEncoder, Vocabulary
 from ..actors.tokenizer import Tokenizer
+from ..gpu.source import Model
 from ..mailbox import LoopInbox, Mailbox, MailboxStats, Overflow
 from ..protocol.core import CoreReport
-from ..protocol.errors import Failure
+from ..protocol.errors import EngineFailed, Failure
 from ..protocol.models import TextSource
 from ..protocol.requests import Generate
 from ..protocol.steps import RunnerLimits
-from .model import Model
+from .core_view import CoreView
 from .settings import EngineSettings
 
 # Merged beyond this: a front end that lags gets fewer, longer reports and the core
@@ -31,8 +34,6 @@ MAX_REPORTS = 64
 # Room for prompts whose readers left before they were encoded.
 ABANDONED_PROMPTS = 64
 
-T = TypeVar("T")
-
 
 class Assembly:
     """The actors of one engine.
@@ -41,7 +42,8 @@ class Assembly:
         model: What to run.
         settings: Unpacked here, and nowhere below.
         observer: Hears of streams.
-        on_report: Told of the core's stats, readiness and failure.
+        core: Told of each of the core's reports.
+        on_failure: Told once, when nothing can run any more.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class Assembly:
         model: Model,
         settings: EngineSettings,
         observer: StreamObserver,
-        on_report: Callable[[CoreReport], None],
+        core: CoreView,
+        on_failure: Callable[[Failure], None],
     ) -> None:
         self._model = model
         self._settings = settings
         self._observer = observer
-        self._on_report = on_report
+        self._view = core
+        self._batching: Batching | None = None
         self._reports = LoopInbox[CoreReport](
             "detokenizer",
             MAX_REPORTS,
@@ -64,14 +68,15 @@ class Assembly:
         self._prompts = Mailbox[Generate](
             "tokenizer", settings.max_requests + ABANDONED_PROMPTS
         )
-        self._core = ThreadCore(
-            model.build,
-            self._reports.address(),
-            settings.planner(),
-            settings.restarts(),
-        )
-        self.orders = self._core.orders()
+        self.orders = OrderLine()
         self.prompts = self._prompts.address()
+        self.keeper = CoreKeeper(
+            self._make_core,
+            self.orders,
+            settings.restarts(),
+            self._brief_core,
+            on_failure,
+        )
         self.supervisor = Supervisor(settings.restarts())
         self.text: TextSource
         self.vocabulary: Vocabulary
@@ -88,11 +93,11 @@ class Assembly:
             InvalidSetting: With the numbers.
             EngineFailed: The device could not be built.
         """
-        self._core.start()
+        await self.keeper.start()
         await in_thread(self._read_text)
         self.streams = Streams(self.vocabulary, self.orders, self._observer)
         self.limits = await self._ready()
-        detokenizer = Detokenizer(self._reports, self.streams, self._on_report)
+        detokenizer = Detokenizer(self._reports, self.streams, self._hear)
         tokenizer = Tokenizer(
             self._prompts,
             self.encoder,
@@ -101,6 +106,7 @@ class Assembly:
             max_context=self.limits.max_context,
             ends=self.text.stop_ids,
         )
+        self.supervisor.start("keeper", self.keeper.run)
         self.supervisor.start("detokenizer", detokenizer.run)
         self.supervisor.start("tokenizer", tokenizer.run)
 
@@ -109,14 +115,40 @@ class Assembly:
         if hasattr(self, "streams"):
             self.streams.fail_all(failure)
         await self.supervisor.stop()
-        self._core.stop()
-        await in_thread(self._core.join)
+        await self.keeper.stop()
         self._reports.close()
         self._prompts.close()
 
     def mailboxes(self) -> tuple[MailboxStats, ...]:
         """The mailboxes' counters now."""
-        return self._prompts.stats(), self.orders.stats(), self._reports.stats()
+        return self._prompts.stats(), *self.orders.stats(), self._reports.stats()
+
+    def set_batching(self, batching: Batching) -> None:
+        """Change the strategy of this core and of every later one."""
+        self._batching = batching
+        self.orders.put_urgent(SetBatching(batching))
+
+    def _make_core(self) -> Core:
+        kind = ProcessCore if self._settings.placement == "process" else ThreadCore
+        spec = CoreSpec(
+            build=self._model.build,
+            planner=self._settings.planner(),
+            max_orders=2 * self._settings.max_requests,
+            restart_intensity=self._settings.restart_intensity,
+            restart_period_s=self._settings.restart_period_s,
+        )
+        return kind(spec, self._reports.address())
+
+    def _brief_core(self) -> None:
+        """Tell a new core what the last one knew."""
+        if self._batching is not None:
+            self.orders.put_urgent(SetBatching(self._batching))
+        self.streams.resume_all()
+        self._view.ask_again(self.orders)
+
+    def _hear(self, report: CoreReport) -> None:
+        self._view.hear(report)
+        self.keeper.hear(report)
 
     def _read_text(self) -> None:
         self.text = self._model.text()
@@ -128,22 +160,9 @@ class Assembly:
             report = await self._reports.get()
             if report.failure is not None:
                 raise report.failure.error()
+            if report.lost is not None:
+                raise EngineFailed(report.lost.message)
             if report.limits is not None:
+                self.keeper.hear(report)
                 self.memory = report.memory
                 return report.limits
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run blocking work in a thread of its own, which is gone afterwards.
-
-    Cancelling waits for the work to end: it cannot be interrupted, and whoever cleans
-    up behind it must not run beside it.
-    """
-    loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1, "legato-work") as thread:
-        future = loop.run_in_executor(thread, work)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            raise

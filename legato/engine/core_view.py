@@ -4,24 +4,16 @@ Lives in the front end's loop; the detokenizer feeds it.
 """
 
 import asyncio
-from collections.abc import Callable
 from itertools import count
 
-from ..actors.scheduler import Order
-from ..mailbox import Address
+from ..actors.orders import OrderLine
 from ..protocol.core import CoreReport, CoreStats, WhenIdle
-from ..protocol.errors import Failure
 
 
 class CoreView:
-    """The core as last heard of.
+    """The core as last heard of."""
 
-    Args:
-        on_failure: Told once, if the core dies for good.
-    """
-
-    def __init__(self, on_failure: Callable[[Failure], None]) -> None:
-        self._on_failure = on_failure
+    def __init__(self) -> None:
         self._waiters: dict[int, asyncio.Future[None]] = {}
         self._tokens = count()
         self.stats = CoreStats()
@@ -34,10 +26,8 @@ class CoreView:
             waiter = self._waiters.get(token)
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
-        if report.failure is not None:
-            self._on_failure(report.failure)
 
-    async def wait_idle(self, orders: Address[Order]) -> None:
+    async def wait_idle(self, line: OrderLine) -> None:
         """Wait until nothing lives in the core; ``stats`` are then of that moment.
 
         Cancelling leaves nothing behind.
@@ -46,10 +36,15 @@ class CoreView:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[token] = waiter
         try:
-            orders.put_urgent(WhenIdle(token))
+            line.put_urgent(WhenIdle(token))
             await waiter
         finally:
             del self._waiters[token]
+
+    def ask_again(self, line: OrderLine) -> None:
+        """Put the open questions to a new core."""
+        for token in self._waiters:
+            line.put_urgent(WhenIdle(token))
 
     def close(self) -> None:
         """Wake whoever waits: the core is gone, and so at rest."""

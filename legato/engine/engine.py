@@ -18,14 +18,14 @@ from typing import Any
 
 import msgspec
 
-from ..actors.scheduler import SetBatching
+from ..actors.core import Core
 from ..actors.scheduling.batching import Batching
+from ..gpu.source import Model, Progress
 from ..mailbox import MailboxFull
 from ..protocol.errors import InvalidRequest, Overloaded
 from ..protocol.requests import Completion, Generate
 from ..protocol.sampling import SamplingParams
 from .lifetime import Lifetime
-from .model import Model, Progress
 from .prompt import AnyPrompt, as_prompt
 from .settings import EngineSettings
 from .stats import EngineStats
@@ -194,6 +194,11 @@ class Engine:
         return self._life.door.failure
 
     @property
+    def core(self) -> Core | None:
+        """The core of the moment; a new one after a crash."""
+        return self._life.assembly.keeper.core
+
+    @property
     def max_context(self) -> int:
         """Most positions of a sequence, prompt and answer."""
         return self._life.assembly.limits.max_context
@@ -223,7 +228,7 @@ class Engine:
 
     def set_batching(self, batching: Batching) -> None:
         """Change the batching strategy; running sequences are not touched."""
-        self._life.assembly.orders.put_urgent(SetBatching(batching))
+        self._life.assembly.set_batching(batching)
 
     async def wait_idle(self) -> None:
         """Wait until the core has nothing left to run; ``stats`` is then exact."""

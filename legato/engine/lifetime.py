@@ -7,12 +7,15 @@ actors. What users ask of a running engine is not its business.
 import asyncio
 import contextlib
 
+from ..actors.blocking import in_thread
+from ..gpu.checkpoint_model import CheckpointModel
+from ..gpu.fake_model import FakeModel
+from ..gpu.source import Model, Progress
 from ..protocol.errors import EngineClosed, EngineFailed, Failure
-from .assembly import Assembly, in_thread
+from .assembly import Assembly
 from .core_view import CoreView
 from .door import Door
 from .metrics import EngineMetrics
-from .model import CheckpointModel, FakeModel, Model, Progress
 from .settings import EngineSettings
 from .stats import EngineStats
 
@@ -39,7 +42,7 @@ class Lifetime:
         self._watch: asyncio.Task[None] | None = None
         self.name = model if isinstance(model, str) else model.name
         self.door = Door(settings.max_requests)
-        self.core = CoreView(self._fail)
+        self.core = CoreView()
         self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
 
     @property
@@ -66,7 +69,7 @@ class Lifetime:
         model = await in_thread(self._open_model)
         self.name = model.name
         self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
-        assembly = Assembly(model, self._settings, self.metrics, self.core.hear)
+        assembly = Assembly(model, self._settings, self.metrics, self.core, self._fail)
         try:
             await assembly.start()
         except BaseException:
@@ -114,6 +117,7 @@ class Lifetime:
             model=self.name,
             open_streams=len(assembly.streams),
             core=self.core.stats,
+            core_restarts=assembly.keeper.num_restarts,
             mailboxes=assembly.mailboxes(),
             ttft_ms_p50=self.metrics.ttft_ms_p50(),
             itl_ms_p50=self.metrics.itl_ms(0.5),

@@ -4,7 +4,7 @@ The engine unpacks it into constructor arguments; no room sees the whole of it.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,6 +19,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of an engine; each has a default that works.
 
     Args:
+        placement: Where scheduler and device live: in a ``thread`` of this process,
+            or in a ``process`` of their own, apart from this one's GIL and crashes.
         device: ``auto``, ``cpu`` or ``cuda``.
         dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
         attention: ``auto`` or a backend's name.
@@ -38,6 +40,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         restart_period_s: The period.
     """
 
+    placement: Literal["thread", "process"] = "thread"
     device: str = "auto"
     dtype: str = "auto"
     attention: str = "auto"

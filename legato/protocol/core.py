@@ -67,7 +67,8 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         stats: A snapshot; sent now and then, and always as the core turns idle.
         limits: Set once the device is ready, and after each restart.
         memory: Beside ``limits``: how the pool was sized.
-        failure: The core is dead and will not come back.
+        failure: The core is dead and would die again: all is over.
+        lost: The core died; another may take over.
         idle: The tokens of ``WhenIdle`` orders now answered.
     """
 
@@ -76,6 +77,7 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: RunnerLimits | None = None
     memory: str = ""
     failure: Failure | None = None
+    lost: Failure | None = None
     idle: tuple[int, ...] = ()
 
     def merge(self, later: "CoreReport") -> "CoreReport":
@@ -89,6 +91,7 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             limits=later.limits or self.limits,
             memory=later.memory or self.memory,
             failure=later.failure or self.failure,
+            lost=later.lost or self.lost,
             idle=self.idle + later.idle,
         )
 

@@ -15,6 +15,17 @@ Play = Callable[..., None]
 @pytest.fixture(params=["asyncio", "uvloop"])
 def play(request: pytest.FixtureRequest) -> Play:
     """Run a test's body with an engine, on each event loop."""
+    return player(request.param, "thread")
+
+
+@pytest.fixture(params=["thread", "process"])
+def play_placed(request: pytest.FixtureRequest) -> Play:
+    """Run a test's body with an engine, in each placement."""
+    return player("uvloop", request.param)
+
+
+def player(loop: str, placement: str) -> Play:
+    """Run a test's body with an engine, in one loop and placement."""
 
     def run(
         body: Callable[[Engine], Awaitable[None]],
@@ -22,10 +33,11 @@ def play(request: pytest.FixtureRequest) -> Play:
         **options: Any,
     ) -> None:
         async def main() -> None:
-            async with Engine(model or FakeModel(), **options) as engine:
+            placed = {"placement": placement} | options
+            async with Engine(model or FakeModel(), **placed) as engine:
                 await body(engine)
 
-        factory = uvloop.new_event_loop if request.param == "uvloop" else None
+        factory = uvloop.new_event_loop if loop == "uvloop" else None
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(main())
 

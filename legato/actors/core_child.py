@@ -1,0 +1,102 @@
+"""The engine core in a process of its own: the child's side of it.
+
+Run as ``python -m legato.actors.core_child ORDERS_FD REPORTS_FD``, with the pickled
+``CoreSpec`` on standard input; only ``core_process`` does so.
+"""
+
+import asyncio
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+
+from ..mailbox import (
+    Address,
+    MailboxBroken,
+    MailboxClosed,
+    Overflow,
+    RemoteAddress,
+    RemoteInbox,
+)
+from ..protocol.core import CoreReport, StopCore
+from ..protocol.requests import Admit
+from .core import CoreSpec, new_loop
+from .orders import Order
+from .scheduler import Event
+
+# A device that hangs must not keep an orphan alive.
+ORPHAN_S = 10.0
+
+
+def main() -> None:
+    """Serve one front end, then leave."""
+    orders_fd, reports_fd = map(int, sys.argv[1:3])
+    # Ctrl-C reaches the whole process group; when to end is the parent's to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    spec = pickle.load(sys.stdin.buffer)
+    sys.stdin.close()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(
+            serve(
+                spec,
+                socket.socket(fileno=orders_fd),
+                socket.socket(fileno=reports_fd),
+            )
+        )
+
+
+async def serve(
+    spec: CoreSpec, orders_socket: socket.socket, reports_socket: socket.socket
+) -> None:
+    """Run a scheduler between the two sockets until it is told to stop."""
+    orders = await RemoteInbox[Order].open(
+        orders_socket,
+        "orders",
+        spec.max_orders,
+        Order,
+        urgent_capacity=4 * spec.max_orders,
+    )
+    reports = await RemoteAddress[CoreReport].open(
+        reports_socket,
+        "reports",
+        overflow=Overflow.COALESCE,
+        merge=CoreReport.merge,
+    )
+    inbox = spec.inbox()
+    scheduler = spec.scheduler(inbox, reports)
+    passing = asyncio.create_task(pass_on(orders, inbox.address()))
+    try:
+        await scheduler.run()
+    finally:
+        passing.cancel()
+        await asyncio.wait([passing])
+        await orders.aclose()
+        try:
+            await reports.aclose()
+        except MailboxBroken:
+            pass  # the parent has left already
+
+
+async def pass_on(orders: RemoteInbox[Order], scheduler: Address[Event]) -> None:
+    """Hand orders over to the scheduler; stop it when the parent is gone."""
+    try:
+        while True:
+            for order in await orders.drain():
+                if isinstance(order, Admit):
+                    await scheduler.put(order)
+                else:
+                    scheduler.put_urgent(order)
+    except (MailboxBroken, MailboxClosed):
+        leave = threading.Timer(ORPHAN_S, os._exit, [1])
+        leave.daemon = True
+        leave.start()
+        try:
+            scheduler.put_urgent(StopCore())
+        except (MailboxBroken, MailboxClosed):
+            pass  # it is stopping already
+
+
+if __name__ == "__main__":
+    main()

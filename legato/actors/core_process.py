@@ -1,0 +1,175 @@
+"""The engine core in a process of its own: the front end's side of it.
+
+The same scheduler, executor and messages as in a thread; between the loops lie two
+socket pairs, which have no name and die with the processes. The child leaves when its
+parent does, and its death is reported like that of any other core.
+"""
+
+import asyncio
+import os
+import pickle
+import socket
+import subprocess
+import sys
+
+from ..mailbox import (
+    Address,
+    MailboxBroken,
+    MailboxClosed,
+    RemoteAddress,
+    RemoteInbox,
+)
+from ..protocol.core import CoreReport, StopCore
+from ..protocol.errors import EngineFailed, Failure, InvalidSetting
+from .blocking import in_thread
+from .core import CoreSpec
+from .orders import Order
+
+MAX_REPORTS = 64
+LEAVE_S = 20.0
+
+
+class ProcessCore:
+    """A core in a child process.
+
+    Args:
+        spec: What it is made of; must be picklable.
+        reports: The front end's inbox.
+
+    Raises:
+        InvalidSetting: This platform cannot hand sockets to a child.
+    """
+
+    def __init__(self, spec: CoreSpec, reports: Address[CoreReport]) -> None:
+        if sys.platform == "win32":
+            raise InvalidSetting(
+                'placement "process" needs a Unix system; use "thread"'
+            )
+        self._spec = spec
+        self._reports = reports
+        self._child: subprocess.Popen[bytes] | None = None
+        self._orders: RemoteAddress[Order] | None = None
+        self._inbox: RemoteInbox[CoreReport] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, once it is started."""
+        return None if self._child is None else self._child.pid
+
+    async def start(self) -> Address[Order]:
+        """Start the child and connect to it.
+
+        Raises:
+            EngineFailed: It died before it answered.
+        """
+        orders, their_orders = socket.socketpair()
+        reports, their_reports = socket.socketpair()
+        try:
+            self._child = await in_thread(
+                lambda: _spawn(self._spec, their_orders, their_reports)
+            )
+        except BaseException:
+            orders.close()
+            reports.close()
+            raise
+        finally:
+            their_orders.close()
+            their_reports.close()
+        self._inbox = await RemoteInbox[CoreReport].open(
+            reports, "reports", MAX_REPORTS, CoreReport
+        )
+        try:
+            self._orders = await RemoteAddress[Order].open(orders, "orders")
+        except MailboxBroken as error:
+            await self.join()
+            raise EngineFailed(self._obituary()) from error
+        self._pump = asyncio.create_task(self._pass_on(), name="legato-reports")
+        return self._orders
+
+    def stop(self) -> None:
+        """Ask it to end. Idempotent."""
+        self._stopping = True
+        if self._orders is not None:
+            try:
+                self._orders.put_urgent(StopCore())
+                self._orders.close()
+            except (MailboxBroken, MailboxClosed):
+                pass  # it has ended by itself
+
+    async def join(self) -> None:
+        """Wait until the child has left, and end it if it does not. Idempotent."""
+        child = self._child
+        if child is not None:
+            await in_thread(lambda: _reap(child))
+        if self._pump is not None:
+            await asyncio.wait([self._pump])
+        for end in (self._orders, self._inbox):
+            if end is not None:
+                await end.aclose()
+
+    async def _pass_on(self) -> None:
+        assert self._inbox is not None, "started after the inbox is open"
+        while True:
+            try:
+                batch = await self._inbox.drain()
+            except (MailboxBroken, MailboxClosed):
+                break
+            for report in batch:
+                self._put(report)
+        if not self._stopping:
+            await self.join_child()
+            failure = Failure.of(EngineFailed(self._obituary()))
+            self._put(CoreReport(lost=failure))
+
+    async def join_child(self) -> None:
+        """Wait for the child's exit code alone."""
+        child = self._child
+        if child is not None:
+            await in_thread(lambda: _reap(child))
+
+    def _put(self, report: CoreReport) -> None:
+        try:
+            self._reports.put_nowait(report)
+        except (MailboxBroken, MailboxClosed):
+            self._stopping = True  # the front end has left already
+
+    def _obituary(self) -> str:
+        code = None if self._child is None else self._child.returncode
+        if code is not None and code < 0:
+            return f"the core process was killed by signal {-code}"
+        return f"the core process left with exit code {code}"
+
+
+def _spawn(
+    spec: CoreSpec, orders: socket.socket, reports: socket.socket
+) -> subprocess.Popen[bytes]:
+    # Not multiprocessing: its spawn runs the caller's main module again, and asks
+    # every user's script for a guard against that.
+    fds = (orders.fileno(), reports.fileno())
+    child = subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.core_child", *map(str, fds)],
+        stdin=subprocess.PIPE,
+        pass_fds=fds,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+    assert child.stdin is not None, "asked for above"
+    try:
+        with child.stdin as pipe:
+            pickle.dump(spec, pipe)
+    except BrokenPipeError:
+        pass  # it died at once; opening its mailbox will say so
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    return child
+
+
+def _reap(child: "subprocess.Popen[bytes]") -> None:
+    try:
+        child.wait(LEAVE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
