@@ -6,13 +6,16 @@ urgent, earliest running sequence is never chosen, and every sequence alone fits
 the pool: so one always makes progress.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from .ledger import Ledger
 from .roster import Roster
 from .sequence import Home, Sequence
 from .storage import Storage
 from .twins import Twins
+
+Entry = tuple[int, int, int, Sequence]
+"""Negated level, negated order of arrival, epoch at that time, sequence."""
 
 
 class Pressure:
@@ -32,7 +35,7 @@ class Pressure:
         self._storage = storage
         self._ledger = ledger
         self._twins = twins
-        self._weakest: list[tuple[int, int, int, Sequence]] = []
+        self._weakest: list[Entry] = []
         self._claimed = 0
         self.num_preempted = 0
 
@@ -44,6 +47,10 @@ class Pressure:
         """Make a sequence that began to run a candidate."""
         rank = (-sequence.level, -sequence.order)
         heappush(self._weakest, (*rank, sequence.epoch, sequence))
+        if len(self._weakest) > 2 * self._roster.num_running + 64:
+            # The strong ones that ended lie deep and would never surface.
+            self._weakest = [entry for entry in self._weakest if _is_valid(entry)]
+            heapify(self._weakest)
 
     def preempt(self, sequence: Sequence) -> None:
         """Take slot and pages from a sequence; it goes on later by recomputing."""
@@ -93,13 +100,16 @@ class Pressure:
                 self.preempt(victim)
         return self._storage.num_free_slots > 0
 
+    def has_weaker(self, sequence: Sequence) -> bool:
+        """Whether a sequence in line could displace someone."""
+        return self._victim(sequence, started=False) is not None
+
     def _victim(self, sequence: Sequence, *, started: bool) -> Sequence | None:
         for paused in self._roster.holding:
             return paused
         while self._weakest:
-            level, order, epoch, weakest = self._weakest[0]
-            running = weakest.home is Home.DECODE or weakest.home is Home.PREFILL
-            if not running or weakest.epoch != epoch:
+            level, order, _, weakest = self._weakest[0]
+            if not _is_valid(self._weakest[0]):
                 heappop(self._weakest)
                 continue
             if -level > sequence.level:
@@ -112,3 +122,10 @@ class Pressure:
         """Forget everyone: nobody runs."""
         self._weakest.clear()
         self._claimed = 0
+
+
+def _is_valid(entry: Entry) -> bool:
+    """Whether an entry's sequence still runs as it did then."""
+    _, _, epoch, sequence = entry
+    running = sequence.home is Home.DECODE or sequence.home is Home.PREFILL
+    return running and sequence.epoch == epoch

@@ -13,9 +13,11 @@ from .sequence import Home, Sequence
 from .storage import Storage
 from .twins import Twins
 
-STEPS_OF_HEADROOM = 4
-"""Pages are left for so many steps of the running decodes, on average: starting a
-sequence only to preempt it a step later would waste its prefill."""
+STEPS_OF_HEADROOM = 16
+"""Pages are left for so many steps of the running decodes: a sequence that starts only
+to be preempted a moment later wastes its prefill. In a pool half as large as the load
+would take, 16 steps brought 54 preemptions in 3,000 requests; 4 steps 675, 64 steps
+200 (they make more sequences wait long enough to displace others)."""
 
 
 class Starts:
@@ -148,7 +150,9 @@ class Starts:
         for other in roster.prefill:
             missing = storage.pages_for(len(other.tokens)) - len(other.pages)
             needed += max(missing, 0)
-        needed += len(roster.decode) * STEPS_OF_HEADROOM // storage.page_size
+        if not self._pressure.has_weaker(sequence):
+            # Else there is someone to take pages from when the decodes need them.
+            needed += len(roster.decode) * STEPS_OF_HEADROOM // storage.page_size
         return needed + storage.num_taken_by(match)
 
     def _seat(self, sequence: Sequence, match: Match, now_s: float) -> None:
