@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from .histogram import Histogram
+
 
 class DeviceGauge:
     """Counts steps, busy time, bubbles and planning time, all in seconds."""
@@ -21,6 +23,9 @@ class DeviceGauge:
         self.plan_s = 0.0
         self.last_step_s = 0.0
         self.last_idle_s = 0.0
+        self.step_times = Histogram()
+        self.bubbles = Histogram()
+        self.plan_times = Histogram()
         self._finished_s = 0.0
         self._work_since_s: float | None = None
         self._due_s: deque[float] = deque()
@@ -45,6 +50,8 @@ class DeviceGauge:
         self.steps += 1
         self.busy_s += self.last_step_s
         self.idle_s += self.last_idle_s
+        self.step_times.observe(self.last_step_s)
+        self.bubbles.observe(self.last_idle_s)
         self._finished_s = finished_s
 
     def forget_plans(self) -> None:
@@ -58,4 +65,9 @@ class DeviceGauge:
         try:
             yield
         finally:
-            self.plan_s += time.perf_counter() - began_s
+            self.note_planning(time.perf_counter() - began_s)
+
+    def note_planning(self, duration_s: float) -> None:
+        """Count time spent planning a step, or applying its result."""
+        self.plan_s += duration_s
+        self.plan_times.observe(duration_s)

@@ -2,6 +2,6 @@
 
 from .chrome import draw
 from .recorder import Recorder
-from .tracer import Tracer
+from .tracer import Tracer, sample
 
-__all__ = ["Recorder", "Tracer", "draw"]
+__all__ = ["Recorder", "Tracer", "draw", "sample"]
