@@ -1,0 +1,212 @@
+"""What every runner keeps to, the fake one and the real one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from legato.gpu.assembly import build_runner
+from legato.gpu.checkpoint import ModelConfig, open_checkpoint
+from legato.gpu.fake import FakeRunner
+from legato.gpu.runner import ModelRunner
+from legato.gpu.settings import RunnerSettings
+from legato.protocol.steps import (
+    RowSampling,
+    RunnerLimits,
+    SlotOpen,
+    StepPlan,
+    StepRow,
+)
+
+GREEDY = RowSampling(0.0)
+PROMPT = tuple(range(2, 39))
+LIMITS = RunnerLimits(
+    num_slots=8,
+    num_pages=64,
+    page_size=4,
+    max_context=128,
+    max_step_tokens=48,
+    vocab_size=96,
+    page_bytes=0,
+)
+
+
+@pytest.fixture(scope="module")
+def tiny_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    write_directory: Callable[..., Path],
+    random_parameters: Callable[..., Any],
+    tiny_config: ModelConfig,
+) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    return write_directory(folder, tiny_config, random_parameters())
+
+
+@pytest.fixture(params=["fake", "reference", "paged"])
+def runner(request: pytest.FixtureRequest, tiny_file: Path) -> Iterator[ModelRunner]:
+    if request.param == "fake":
+        made: ModelRunner = FakeRunner(LIMITS)
+    else:
+        checkpoint = open_checkpoint(str(tiny_file))
+        page_bytes = 2 * 4 * 2 * 4 * 2 * 16
+        settings = RunnerSettings(
+            device="cpu",
+            dtype="float32",
+            attention=request.param,
+            page_size=LIMITS.page_size,
+            num_slots=LIMITS.num_slots,
+            max_context=LIMITS.max_context,
+            max_step_tokens=LIMITS.max_step_tokens,
+            kv_bytes=LIMITS.num_pages * page_bytes,
+        )
+        made = build_runner(checkpoint, settings)
+        checkpoint.close()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def alone(runner: ModelRunner, theatre: SimpleNamespace) -> list[int]:
+    """What the prompt's answer is, undisturbed."""
+    return theatre.Stage(runner).play([theatre.Line(PROMPT, GREEDY, 12, 0)])[0]
+
+
+def test_limits_are_stated(runner: ModelRunner) -> None:
+    limits = runner.limits
+    assert (limits.num_slots, limits.num_pages, limits.page_size) == (8, 64, 4)
+    assert (limits.max_context, limits.max_step_tokens, limits.vocab_size) == (
+        *(128, 48),
+        96,
+    )
+    assert runner.launch_depth >= 1
+    assert "\n" not in runner.memory_report
+
+
+def test_a_result_carries_the_plans_number_and_its_times(runner: ModelRunner) -> None:
+    opened = SlotOpen(3, GREEDY, 2, (5,))
+    plan = StepPlan(17, (StepRow(3, 0, (4, 9), True),), (opened,))
+    result = runner.launch(plan).wait()
+    assert result.step == 17
+    assert 0 < result.started_s <= result.finished_s
+    assert [one.slot for one in result.sampled] == [3]
+    assert not result.sampled[0].fault
+
+
+def test_the_answer_is_the_same_in_a_batch(
+    runner: ModelRunner, theatre: SimpleNamespace, alone: list[int]
+) -> None:
+    prompts = [PROMPT[shift:] for shift in (0, 3, 11, 20)]
+    lines = [theatre.Line(p, GREEDY, 12, slot) for slot, p in enumerate(prompts, 2)]
+    assert theatre.Stage(runner, seed=1).play(lines)[0] == alone
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7])
+def test_the_answer_is_the_same_in_chunks(
+    runner: ModelRunner, theatre: SimpleNamespace, alone: list[int], chunk: int
+) -> None:
+    stage = theatre.Stage(runner, chunk=chunk, seed=2)
+    other = theatre.Line(PROMPT[::-1], GREEDY, 9, 7)
+    assert stage.play([other, theatre.Line(PROMPT, GREEDY, 12, 1)])[1] == alone
+
+
+def test_the_answer_is_the_same_when_resumed_in_another_slot(
+    runner: ModelRunner, theatre: SimpleNamespace, alone: list[int]
+) -> None:
+    said = tuple(alone[:5])
+    opened = SlotOpen(6, GREEDY, len(PROMPT), tuple(range(20, 36)))
+    again = PROMPT + said
+    plan = StepPlan(0, (StepRow(6, 0, again, True),), (opened,))
+    tokens = [runner.launch(plan).wait().sampled[0].token]
+    for step in range(1, 7):
+        row = StepRow(6, len(again) + step - 1, (), True)
+        tokens.append(runner.launch(StepPlan(step, (row,))).wait().sampled[0].token)
+    assert tokens == alone[5:]
+
+
+def test_a_given_token_is_taken_instead_of_the_future_one(
+    runner: ModelRunner, theatre: SimpleNamespace, alone: list[int]
+) -> None:
+    forced = tuple(alone)
+    line = theatre.Line(PROMPT, GREEDY, 12, 4, forced=forced)
+    assert theatre.Stage(runner).play([line])[0] == alone
+
+
+def test_sequences_share_the_pages_of_a_common_prefix(
+    runner: ModelRunner, alone: list[int]
+) -> None:
+    shared = tuple(range(40, 49))
+    first = SlotOpen(0, GREEDY, 37, (*shared, 50))
+    runner.launch(StepPlan(0, (StepRow(0, 0, PROMPT, True),), (first,))).wait()
+    second = SlotOpen(1, GREEDY, 37, (*shared, 51))
+    row = StepRow(1, 36, PROMPT[36:], True)
+    result = runner.launch(StepPlan(1, (row,), (second,))).wait()
+    assert result.sampled[0].token == alone[0]
+
+
+def test_a_copied_page_holds_the_same_positions(
+    runner: ModelRunner, alone: list[int]
+) -> None:
+    pages = tuple(range(10))
+    first = SlotOpen(0, GREEDY, 37, pages)
+    runner.launch(StepPlan(0, (StepRow(0, 0, PROMPT, True),), (first,))).wait()
+    copies = ((9, 60), (60, 61))
+    second = SlotOpen(1, GREEDY, 37, (*pages[:9], 61))
+    row = StepRow(1, 36, PROMPT[36:], True)
+    result = runner.launch(StepPlan(1, (row,), (second,), copies)).wait()
+    assert result.sampled[0].token == alone[0]
+
+
+def test_a_row_that_does_not_sample_says_nothing(runner: ModelRunner) -> None:
+    opened = SlotOpen(0, GREEDY, 8, (0, 1))
+    plan = StepPlan(0, (StepRow(0, 0, (1, 2, 3), False),), (opened,))
+    assert runner.launch(plan).wait().sampled == ()
+
+
+def test_an_empty_plan_is_a_step(runner: ModelRunner) -> None:
+    assert runner.launch(StepPlan(4, ())).wait().step == 4
+
+
+def test_no_end_comes_before_min_tokens(
+    runner: ModelRunner, theatre: SimpleNamespace, alone: list[int]
+) -> None:
+    ends = tuple(set(alone))
+    wants = RowSampling(0.0, min_tokens=6, ends=ends)
+    tokens = theatre.Stage(runner).play([theatre.Line(PROMPT, wants, 6, 0)])[0]
+    assert not set(tokens) & set(ends)
+
+
+def test_logprobs_come_as_asked(runner: ModelRunner, theatre: SimpleNamespace) -> None:
+    lines = [
+        theatre.Line(PROMPT, RowSampling(0.0, logprobs=3), 2, 0),
+        theatre.Line(PROMPT, RowSampling(0.0, logprobs=0), 2, 1),
+        theatre.Line(PROMPT, GREEDY, 2, 2),
+    ]
+    theatre.Stage(runner).play(lines)
+    three, zero, none = (line.sampled[0].logprobs for line in lines)
+    assert three is not None
+    assert len(three.ids) == len(three.values) == 3
+    assert three.ids[0] == lines[0].tokens[0]
+    assert three.chosen == three.values[0]
+    assert zero is not None
+    assert zero.ids == ()
+    assert none is None
+
+
+def test_more_tokens_than_a_step_may_have_are_refused(runner: ModelRunner) -> None:
+    opened = SlotOpen(0, GREEDY, 60, tuple(range(20)))
+    plan = StepPlan(0, (StepRow(0, 0, (1,) * 49, True),), (opened,))
+    with pytest.raises(ValueError):
+        runner.launch(plan)
+
+
+def test_a_page_outside_the_pool_is_refused(runner: ModelRunner) -> None:
+    opened = SlotOpen(0, GREEDY, 3, (64,))
+    with pytest.raises(ValueError):
+        runner.launch(StepPlan(0, (StepRow(0, 0, (1, 2, 3), True),), (opened,)))
+
+
+def test_closing_twice_is_fine(runner: ModelRunner) -> None:
+    runner.close()
+    runner.close()
