@@ -74,20 +74,22 @@ class Composer:
             if sequence.home is not ready:
                 continue  # preempted for one before it
             position, unknown = sequence.planned, sequence.unknown
-            slot, tokens, pages = sequence.slot, sequence.tokens, NO_PAGES
+            slot, pages = sequence.slot, NO_PAGES
             assert slot is not None, "a decode has no slot"
-            if position == sequence.capacity:
+            if sequence.room == 0:
                 pages = self._next_page(sequence)
                 if not pages:
                     continue
-            row_tokens = NO_TOKENS if unknown else (tokens[-1],)
-            add_row(StepRow(slot, position, row_tokens, True, pages))
+            tokens = NO_TOKENS if unknown else (sequence.tokens[-1],)
+            add_row(StepRow(slot, position, tokens, True, pages))
             add_sequence(sequence)
             budget -= 1
             sequence.planned = position + 1
             sequence.unknown = unknown + 1
+            sequence.room -= 1
+            sequence.left -= 1
             sequence.flight = draft
-            if len(tokens) + unknown + 1 >= sequence.max_length:
+            if sequence.left == 0:
                 self._roster.move(sequence)
             elif crowded:
                 # Those left out now come first in the next step.
@@ -133,7 +135,7 @@ class Composer:
         if missing > 0 and not self._pressure.make_room(
             missing, sequence, started=True
         ):
-            room = sequence.capacity + storage.available * storage.page_size - start
+            room = sequence.room + storage.available * storage.page_size
             count = min(count, room)
             missing = storage.pages_for(start + count) - len(sequence.pages)
         if count <= 0:

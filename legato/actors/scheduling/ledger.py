@@ -43,7 +43,9 @@ class Flight:
         self.budget -= count
         self.num_tokens += count
         sequence.planned += count
+        sequence.room -= count
         sequence.unknown += row.samples
+        sequence.left -= row.samples
         self.num_samples += row.samples
         sequence.flight = self
 

@@ -182,6 +182,7 @@ class Planner:
         for sequence in self._roster.live.values():
             self._roster.take(sequence)
             sequence.lose_device()
+            sequence.left += sequence.unknown
             sequence.unknown = 0
             sequence.flight = None
             self._roster.place(sequence)
@@ -261,6 +262,6 @@ class Planner:
 
 
 def _fragmentation(seated: list[Sequence]) -> float:
-    capacity = sum(sequence.capacity for sequence in seated)
     held = sum(sequence.planned for sequence in seated)
-    return 1 - held / capacity if capacity else 0.0
+    room = sum(sequence.room for sequence in seated)
+    return room / (held + room) if room else 0.0

@@ -110,7 +110,7 @@ def _home(sequence: Sequence) -> Home:
         if sequence.paused:
             return Home.PARKED
         return Home.RESUMING if sequence.started else Home.FRESH
-    if sequence.length >= sequence.max_length:
+    if sequence.left == 0:
         return Home.FINISHING
     if sequence.paused:
         return Home.HOLDING

@@ -55,8 +55,11 @@ class Sequence:
         order: Dense number of its arrival.
         queued_s: The clock at its arrival.
         share: Its tenant's account.
-        publish_until: Tokens at its start on the device: up to there its pages go to
-            the prefix cache as they fill, beyond as it leaves.
+        room: Positions left in its pages.
+        left: Tokens it may still be planned to sample.
+        is_computing: Until the results of its prompt (and of output it lost) are in.
+            Up to there its pages go to the prefix cache as they fill, the answer's
+            only as it leaves.
         level: The priority it started with: its own, as raised by waiting. Pressure
             goes by it, or what waiting had won would be lost at once.
     """
@@ -65,20 +68,22 @@ class Sequence:
     order: int
     queued_s: float
     share: "Share"
-    # The marks that every step reads and moves stand together, in few cache lines.
+    # The marks that every step reads and moves stand together. Most are small numbers,
+    # which Python keeps once: at a thousand sequences a step's time is cache misses.
     request: int = 0
     slot: int | None = None
     home: Home = Home.ENDED
     tokens: list[int] = field(default_factory=list[int])
     planned: int = 0
     unknown: int = 0
-    capacity: int = 0
-    max_length: int = 0
-    publish_until: int = 0
+    room: int = 0
+    left: int = 0
+    is_computing: bool = False
     endings: frozenset[int] = frozenset()
     flight: "Flight | None" = None
     priority: int = 0
     level: int = 0
+    max_length: int = 0
     paused: bool = False
     started: bool = False
     opened: bool = False
@@ -102,6 +107,7 @@ class Sequence:
         self.tokens = [*admit.prompt, *admit.emitted]
         self.prompt_tokens = len(admit.prompt)
         self.max_length = self.prompt_tokens + admit.max_tokens
+        self.left = self.max_length - len(self.tokens)
         self.ends = frozenset(() if admit.ignore_eos else admit.sampling.ends)
         self.stops = frozenset(admit.stop_token_ids)
         self.endings = self.ends | self.stops
@@ -153,8 +159,8 @@ class Sequence:
         self.opened = False
         self.pages = []
         self.copied_from = None
-        self.capacity = self.done = self.planned = 0
+        self.room = self.done = self.planned = 0
         self.node = None
         self.published = self.own_pages_from = 0
-        self.publish_until = 0
+        self.is_computing = False
         self.epoch += 1

@@ -41,11 +41,12 @@ class Settlement:
     def settle(self, flight: Flight, result: StepResult) -> StepOutput:
         """Apply a result, in the order of the plan's rows."""
         emitted: list[Emitted] = []
-        emit = emitted.append
+        emit, finishing = emitted.append, Home.FINISHING
         for row, sequence, sampled in zip(
             flight.rows, flight.sequences, _by_row(flight, result), strict=True
         ):
-            usual = row.start >= sequence.publish_until and row.slot == sequence.slot
+            # A sequence cannot get another slot before this row's result.
+            usual = not sequence.is_computing and sequence.slot is not None
             if not usual and not self._settle_unusual(flight, row, sequence, sampled):
                 continue
             if sampled is None:
@@ -59,7 +60,7 @@ class Settlement:
             emit(Emitted(sequence.request, token, sampled.logprobs))
             if token in sequence.endings and self.end_if_ending(sequence):
                 continue
-            if len(tokens) >= sequence.max_length:
+            if sequence.home is finishing and len(tokens) >= sequence.max_length:
                 self.end(sequence, FinishReason.LENGTH)
             elif not usual:
                 self._drain(flight, sequence)
@@ -81,10 +82,11 @@ class Settlement:
         if sequence.home is Home.ENDED:
             self.num_dropped += sampled is not None
             return False
-        if sequence.slot == row.slot:
+        if sequence.slot is not None:
             if sampled is None or not sampled.fault:
                 sequence.done = row.start + row.num_tokens
                 self._publish(sequence, prompt_done=row.samples)
+                sequence.is_computing = not row.samples
         elif sampled is None:
             self._drain(flight, sequence)
         return True

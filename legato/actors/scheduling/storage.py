@@ -74,10 +74,10 @@ class Storage:
             sequence.pages.append(target)
             sequence.copied_from = match.tail
             held += match.tail_tokens
-        sequence.capacity = len(sequence.pages) * self.page_size
+        sequence.room = len(sequence.pages) * self.page_size - held
         sequence.done = sequence.planned = held
         sequence.published = sequence.own_pages_from = len(match.pages)
-        sequence.publish_until = len(sequence.tokens)
+        sequence.is_computing = True
         if self._caches:
             sequence.node = match.node
 
@@ -89,7 +89,7 @@ class Storage:
             assert page is not None, "a sequence grew without room"
             new.append(page)
         sequence.pages += new
-        sequence.capacity += count * self.page_size
+        sequence.room += count * self.page_size
         return tuple(new)
 
     def publish(self, sequence: Sequence) -> None:
@@ -137,7 +137,7 @@ class Storage:
 
     def vacate(self, sequence: Sequence) -> None:
         """Take slot and pages back, behind the step fence."""
-        if sequence.done >= sequence.publish_until:
+        if not sequence.is_computing:
             # Decoding leaves the mark behind; all but the last token are computed.
             sequence.done = len(sequence.tokens) - 1
         if sequence.copied_from is None:  # else its last page was never filled
