@@ -8,6 +8,8 @@ from starlette.types import Receive, Scope, Send
 from ..protocol.openai.refusal import Refusal
 from .backend import Backend
 from .catalog import Catalog
+from .debug import OPEN_PATHS as DEBUG_PATHS
+from .debug import DebugEndpoint
 from .exchange import ClientGone, Exchange, read_headers
 from .gate import Gate
 from .generation import chat_endpoint, completion_endpoint
@@ -20,8 +22,8 @@ from .router import Handler, Router, path_of
 from .settings import ServeSettings
 from .socket import Socket
 
-# Probes carry no key and tell nothing that a key protects.
-OPEN_PATHS = frozenset({"/health"})
+# Probes and a page's own files carry no key, and tell nothing that a key protects.
+OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS
 RESPONSES = "/v1/responses"
 
 
@@ -50,6 +52,7 @@ class Application:
                 ("/v1/models", "GET"): catalog.list,
                 ("/health", "GET"): self._health.health,
                 ("/metrics", "GET"): self._health.metrics,
+                **DebugEndpoint(engine, self.gate).routes(),
             },
             catalog.show,
         )

@@ -72,3 +72,15 @@ class Backend(Protocol):
     def metrics_text(self) -> bytes:
         """The engine's metrics, in Prometheus' text format."""
         ...
+
+    def stats(self) -> object:
+        """A snapshot of everything, for ``msgspec`` to encode."""
+        ...
+
+    async def trace(self, duration_s: float) -> bytes:
+        """Record what every actor does for so long; a trace as JSON.
+
+        Raises:
+            Overloaded: Another trace is being recorded.
+        """
+        ...

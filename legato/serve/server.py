@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 import uvicorn
@@ -23,6 +23,7 @@ from .settings import ServeSettings
 from .transport import HttpTransport, SocketTransport
 
 FORCED_EXIT_S = 5
+TICK_S = 1.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -44,6 +45,7 @@ class Server(uvicorn.Server):
         super().__init__(uvicorn_config(app, settings))
         self._gate = app.gate
         self._drain_s = settings.drain_s
+        self._asked = asyncio.Event()
 
     def stop(self, *, at_once: bool = False) -> None:
         """Begin to shut down; a second call does not wait for anybody.
@@ -55,10 +57,17 @@ class Server(uvicorn.Server):
             self.force_exit = True
         self.should_exit = True
         self._gate.close()
+        self._asked.set()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal."""
-        self.stop()
+    async def main_loop(self) -> None:
+        """Wait to be asked to stop, and keep the date header right meanwhile.
+
+        Uvicorn's own looks ten times a second whether it should.
+        """
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_S):
+                    await self._asked.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -66,15 +75,22 @@ class Server(uvicorn.Server):
 
         Uvicorn does, and the process would die before its engine is closed.
         """
-        before: dict[int, object] = {}
+        loop = asyncio.get_running_loop()
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            # A handler runs between two instructions of whatever is running; the loop
+            # may be asleep and has to be woken.
+            loop.call_soon_threadsafe(self.stop)
+
+        before: dict[int, Any] = {}
         with contextlib.suppress(ValueError):  # not the main thread: nobody signals it
             for number in SIGNALS:
-                before[number] = signal.signal(number, self.handle_exit)
+                before[number] = signal.signal(number, handle)
         try:
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)  # type: ignore[arg-type]
+                signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let answers under way finish, then close everything."""
