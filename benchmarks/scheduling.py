@@ -1,0 +1,301 @@
+"""How does the planner treat its requests, and what does it cost?
+
+Drives the planner alone, on a simulated device and clock, through a trace like those
+that servers record: bursts, long-tail prompts, conversations over shared system
+prompts, three priorities, tenants of very unequal demand, slow readers, people who
+leave. Nothing sleeps: a step takes the time of a cost model, so an hour of service runs
+in minutes. Prints waiting times by priority, the worst wait, pool use, preemptions and
+prefix hits; then the share that eight greedy tenants get of a saturated device
+(Jain's index, 1 is equal); then the planner's own cost for a step (plan and commit) at
+1, 64, 256 and 1,024 running sequences.
+
+The floor of the planner's cost is a message a row each way: the time to build the
+plan's and the result's structs alone is printed beside it.
+
+    python benchmarks/scheduling.py --requests 1000000
+
+The page size is 16, a usual one for decoders; half of a last page is lost for each
+sequence, so fragmentation is about 8 positions over the mean length held.
+"""
+
+import argparse
+import json
+import platform
+import random
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from statistics import fmean, median
+
+from arrivals import GREEDY, VOCABULARY, Arrival, Trace
+
+from legato.actors.scheduling import Planner, PlannerSettings
+from legato.protocol.errors import Overloaded
+from legato.protocol.requests import Admit, Cancel, Credit, Emitted, StepOutput
+from legato.protocol.steps import (
+    RunnerLimits,
+    SampledToken,
+    StepPlan,
+    StepResult,
+    StepRow,
+)
+
+PATIENCE_S = 10.0
+
+
+def limits(slots: int, pages: int) -> RunnerLimits:
+    return RunnerLimits(
+        num_slots=slots,
+        num_pages=pages,
+        page_size=16,
+        max_context=8192,
+        max_step_tokens=8192,
+        vocab_size=VOCABULARY,
+        page_bytes=0,
+    )
+
+
+def step_time_s(plan: StepPlan) -> float:
+    """A cost model: weights, then work for each token, then keys and values read."""
+    read = sum(row.start for row in plan.rows)
+    return 0.004 + 12e-6 * plan.num_tokens + 4e-9 * read
+
+
+def run_step(plan: StepPlan, started_s: float, finished_s: float) -> StepResult:
+    sampled = tuple(
+        SampledToken(row.slot, (row.start * 7919 + row.slot) % VOCABULARY)
+        for row in plan.rows
+        if row.samples
+    )
+    return StepResult(plan.step, sampled, started_s, finished_s)
+
+
+class Simulation:
+    """The planner between a trace and a device of two steps' depth."""
+
+    def __init__(self, trace: Trace, planner: Planner) -> None:
+        self.trace, self.planner = trace, planner
+        self.now_s = 0.0
+        self.busy_s = 0.0
+        self.free_at_s = 0.0
+        self.flying: deque[tuple[float, StepResult]] = deque()
+        self.open: dict[int, Arrival] = {}
+        self.answers: dict[int, list[int]] = {}
+        self.resumes: deque[tuple[float, int]] = deque()
+        self.waits: defaultdict[int, list[float]] = defaultdict(list)
+        self.refused = 0
+        self.fragmentation: list[float] = []
+        self.pool_use: list[float] = []
+        self.host_s = 0.0
+        self.steps = 0
+
+    def run(self) -> None:
+        """Serve every request of the trace."""
+        arrivals = iter(self.trace)
+        coming = next(arrivals, None)
+        while coming is not None or self.planner.num_live or self.flying:
+            self._launch()
+            times = [self.flying[0][0]] if self.flying else []
+            times += [coming.at_s] if coming is not None else []
+            times += [self.resumes[0][0]] if self.resumes else []
+            self.now_s = max(self.now_s, min(times))
+            while self.resumes and self.resumes[0][0] <= self.now_s:
+                _, request = self.resumes.popleft()
+                self.planner.credit(Credit(request, True), self.now_s)
+            while coming is not None and coming.at_s <= self.now_s:
+                self._admit(coming)
+                coming = next(arrivals, None)
+            if self.flying and self.flying[0][0] <= self.now_s:
+                self._land()
+
+    def _launch(self) -> None:
+        begun_s = time.process_time()
+        plan = self.planner.plan(self.now_s)
+        self.host_s += time.process_time() - begun_s
+        if plan is None:
+            return
+        self.steps += 1
+        started_s = max(self.now_s, self.free_at_s)
+        self.free_at_s = started_s + step_time_s(plan)
+        self.busy_s += self.free_at_s - started_s
+        self.flying.append((self.free_at_s, run_step(plan, started_s, self.free_at_s)))
+        if self.planner.num_in_flight < 2:
+            self._launch()
+
+    def _land(self) -> None:
+        _, result = self.flying.popleft()
+        begun_s = time.process_time()
+        output = self.planner.commit(result, self.now_s)
+        self.host_s += time.process_time() - begun_s
+        self._read(output)
+        if result.step % 64 == 0:
+            stats = self.planner.stats(self.now_s)
+            self.fragmentation.append(stats.fragmentation)
+            self.pool_use.append(stats.pages_used / stats.pages_total)
+
+    def _admit(self, arrival: Arrival) -> None:
+        try:
+            self.planner.admit(arrival.admit, self.now_s)
+        except Overloaded:
+            self.refused += 1
+            return
+        self.open[arrival.request] = arrival
+        self.answers[arrival.request] = []
+
+    def _read(self, output: StepOutput) -> None:
+        for emitted in output.emitted:
+            answer = self.answers[emitted.request]
+            answer.append(emitted.token)
+            if len(answer) == 1:
+                self._first(emitted)
+        for ended in output.ended:
+            arrival = self.open.pop(ended.request)
+            answer = self.answers.pop(ended.request)
+            self.trace.answered.append((*arrival.admit.prompt, *answer))
+
+    def _first(self, emitted: Emitted) -> None:
+        arrival = self.open[emitted.request]
+        self.waits[arrival.admit.priority].append(self.now_s - arrival.at_s)
+        if arrival.leaves:
+            self.planner.cancel(Cancel(emitted.request), self.now_s)
+        elif arrival.pauses:
+            self.planner.credit(Credit(emitted.request, False), self.now_s)
+            self.resumes.append((self.now_s + 8.0, emitted.request))
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+def simulate(
+    requests: int, rate_per_s: float, seed: int, pages: int
+) -> dict[str, object]:
+    settings = PlannerSettings(
+        max_step_tokens=512, max_waiting=4096, patience_s=PATIENCE_S
+    )
+    planner = Planner(limits(256, pages), settings)
+    simulation = Simulation(Trace(requests, rate_per_s, seed), planner)
+    simulation.run()
+    stats = planner.stats(simulation.now_s)
+    assert stats.pages_used == 0, "pages leaked"
+    waits = simulation.waits
+    print(f"{requests} requests in {simulation.now_s:.0f} simulated seconds, device")
+    print(f"busy {simulation.busy_s / simulation.now_s:.0%}, {stats.steps} steps,")
+    print(f"{stats.emitted_tokens} tokens, {simulation.refused} refused as overload")
+    print("wait for the first token (s):      p50     p99     max   requests")
+    for priority in sorted(waits):
+        row = (percentile(waits[priority], share) for share in (0.5, 0.99, 1.0))
+        text = "".join(f"{value:8.3f}" for value in row)
+        print(f"  priority {priority:2}               {text}   {len(waits[priority])}")
+    return {
+        "starvation_max_s": round(max(max(values) for values in waits.values()), 3),
+        "fragmentation": round(fmean(simulation.fragmentation), 4),
+        "pool_use_mean": round(fmean(simulation.pool_use), 3),
+        "preemptions": stats.preemptions,
+        "prefix_hit_share": round(stats.prefix_hit_tokens / stats.prompt_tokens, 3),
+        "utilisation": round(simulation.busy_s / simulation.now_s, 3),
+        "refused": simulation.refused,
+        "trace_planner_ms": round(simulation.host_s / simulation.steps * 1e3, 4),
+    }
+
+
+def jain(values: list[float]) -> float:
+    return sum(values) ** 2 / (len(values) * sum(value**2 for value in values))
+
+
+def fairness(steps: int) -> float:
+    """Tenants that always want more; the last asks for eight times as much a time."""
+    settings = PlannerSettings(max_step_tokens=512, max_waiting=1 << 20)
+    planner = Planner(limits(64, 8000), settings)
+    draw = random.Random(5)
+    served: defaultdict[int, float] = defaultdict(float)
+    waiting: defaultdict[int, int] = defaultdict(int)
+    owner: dict[int, tuple[int, int]] = {}
+    now_s = 0.0
+    for _ in range(steps):
+        now_s += 0.01
+        for tenant in range(8):
+            while waiting[tenant] < 24:
+                prompt = tuple(draw.choices(range(VOCABULARY), k=20 * (tenant + 1)))
+                request = len(owner)
+                owner[request] = (tenant, len(prompt))
+                admit = Admit(request, prompt, 40, GREEDY, tenant=str(tenant))
+                planner.admit(admit, now_s)
+                waiting[tenant] += 1
+        plan = planner.plan(now_s)
+        assert plan is not None, "a saturated planner has a step"
+        for ended in planner.commit(run_step(plan, 0, 0), now_s).ended:
+            tenant, prompt_tokens = owner[ended.request]
+            served[tenant] += prompt_tokens + ended.usage.output_tokens
+            waiting[tenant] -= 1
+    shares = [served[tenant] for tenant in range(8)]
+    print("tokens of eight greedy tenants:", *(f"{share:.0f}" for share in shares))
+    return jain(shares)
+
+
+def timed(work: Callable[[], object]) -> float:
+    begun_s = time.process_time()
+    work()
+    return time.process_time() - begun_s
+
+
+def message_floor_ms(running: int) -> float:
+    """Building one step's messages, and nothing else."""
+
+    def build() -> None:
+        rows = tuple(StepRow(n, 100, (), True, ()) for n in range(running))
+        tuple(Emitted(row.slot, 5, None) for row in rows)
+
+    return min(timed(build) for _ in range(30)) * 1e3
+
+
+def planner_cost_ms(running: int, steps: int) -> tuple[float, float]:
+    """Median and p99 of plan plus commit with so many decoding sequences."""
+    settings = PlannerSettings(max_step_tokens=8192, max_waiting=running)
+    planner = Planner(limits(running, running * 40), settings)
+    for n in range(running):
+        prompt = tuple((n * 31 + i) % VOCABULARY for i in range(17 + n % 16))
+        planner.admit(Admit(n, prompt, steps + 50, GREEDY), 0.0)
+    costs: list[float] = []
+    flying: deque[StepResult] = deque()
+    for number in range(steps):
+        begun_s = time.process_time()
+        plan = planner.plan(number * 0.01)
+        planned_s = time.process_time() - begun_s
+        assert plan is not None, "every sequence decodes"
+        flying.append(run_step(plan, 0, 0))
+        if len(flying) == 2:
+            result = flying.popleft()
+            begun_s = time.process_time()
+            planner.commit(result, number * 0.01)
+            if len(plan.rows) == running and number > 10:
+                costs.append(planned_s + time.process_time() - begun_s)
+    return median(costs) * 1e3, percentile(costs, 0.99) * 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--rate", type=float, default=95.0, help="requests/s")
+    parser.add_argument("--pages", type=int, default=1600, help="of 16 tokens")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cost-steps", type=int, default=200)
+    options = parser.parse_args()
+    print(f"Python {platform.python_version()}, {platform.processor() or 'cpu'}")
+    report = simulate(options.requests, options.rate, options.seed, options.pages)
+    report["fairness"] = round(fairness(1500), 4)
+    costs: dict[str, float] = {}
+    print("planner ms a step:  running   median      p99    floor")
+    for running in (1, 64, 256, 1024):
+        # The quietest of three: other work on the machine only adds.
+        steps = options.cost_steps
+        middle, worst = min(planner_cost_ms(running, steps) for _ in range(3))
+        floor = message_floor_ms(running)
+        print(f"{running:27} {middle:8.3f} {worst:8.3f} {floor:8.3f}")
+        costs[str(running)] = round(middle, 4)
+    print(json.dumps({"planner_ms": costs, **report}))
+
+
+if __name__ == "__main__":
+    main()

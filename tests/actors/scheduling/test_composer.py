@@ -1,0 +1,94 @@
+"""Which rows fill a step."""
+
+from itertools import pairwise
+
+from legato.protocol.requests import Credit, Emitted
+from legato.protocol.steps import RowSampling
+
+
+def test_more_streams_than_a_step_holds_take_turns(new_drive):
+    drive = new_drive(max_step_tokens=2)
+    for requests in ((0, 1), (2, 3)):
+        for request in requests:
+            drive.admit(request, 1, 30)
+        for _ in range(3):
+            drive.step()
+        for request in requests:
+            drive.planner.credit(Credit(request, False), drive.now_s)
+    for request in range(4):
+        drive.planner.credit(Credit(request, True), drive.now_s)
+    while drive.results:
+        drive.commit()
+    drive.plans.clear()
+    for _ in range(8):
+        drive.step()
+    turns = [{row.slot for row in plan.rows} for plan in drive.plans]
+    for turn, following in pairwise(turns):
+        assert turn | following == {0, 1, 2, 3}
+
+
+def test_a_long_prompt_never_takes_a_running_streams_row(new_drive):
+    drive = new_drive(max_step_tokens=4)
+    drive.admit(0, 2, 30)
+    drive.step()
+    drive.admit(1, 40, 2)
+    for _ in range(12):
+        drive.step()
+    for plan in drive.plans[2:]:
+        assert plan.num_tokens <= 4
+        assert plan.rows[0].slot == 0
+
+
+def test_a_penalized_sequence_brings_its_history_again_when_it_resumes(new_drive):
+    drive = new_drive()
+    sampling = RowSampling(0.0, presence_penalty=1.0)
+    drive.admit(0, (1, 2, 3), 9, sampling=sampling)
+    plan = drive.plan()
+    assert plan.opens[0].history == (1, 2, 3)
+    first = drive.commit().emitted[0]
+    assert isinstance(first, Emitted)
+    drive.planner.lose_device(0.0)
+    plan = drive.plan()
+    assert plan.opens[0].history == (1, 2, 3, first.token)
+    assert plan.rows[0].tokens == (1, 2, 3, first.token)
+
+
+def test_nothing_is_planned_beyond_max_tokens(new_drive):
+    drive = new_drive()
+    drive.admit(0, 3, 2)
+    drive.finish()
+    assert len(drive.plans) == 2
+    assert drive.planner.stats(0).dropped_tokens == 0
+
+
+def test_a_short_prompt_slips_between_the_chunks_of_a_long_one(new_drive):
+    drive = new_drive(max_step_tokens=8)
+    drive.admit(0, 60, 2)
+    drive.step()
+    drive.admit(1, 4, 2)
+    for _ in range(6):
+        drive.step()
+    assert 1 in drive.ended
+    assert 0 not in drive.tokens
+    drive.finish()
+    assert drive.tokens[0] == drive.truth(0)
+
+
+def test_a_step_mixes_decodes_and_several_prompts(new_drive):
+    drive = new_drive()
+    drive.admit(0, 3, 9)
+    drive.plan()
+    drive.admit(1, 4, 9)
+    drive.admit(2, 5, 9)
+    rows = drive.plan().rows
+    assert [row.num_tokens for row in rows] == [1, 4, 5]
+    assert [row.samples for row in rows] == [True, True, True]
+
+
+def test_a_chunk_that_does_not_end_the_prompt_samples_nothing(new_drive):
+    drive = new_drive()
+    drive.admit(0, 20, 9)
+    first, second = drive.plan(), drive.plan()
+    assert [row.num_tokens for row in (*first.rows, *second.rows)] == [16, 4]
+    assert not first.rows[0].samples
+    assert drive.commit().emitted == ()
