@@ -32,7 +32,11 @@ class LoopConsumer(Generic[T]):
         lanes = self._lanes
         lanes.check()
         while not (lanes.items or lanes.urgent):
-            await lanes.arrival()
+            sleeper = lanes.sleep()
+            try:
+                await sleeper
+            finally:
+                lanes.stir(sleeper)
         item = lanes.take()
         self._took()
         return item
@@ -47,7 +51,11 @@ class LoopConsumer(Generic[T]):
         lanes = self._lanes
         lanes.check()
         while not (lanes.items or lanes.urgent):
-            await lanes.arrival()
+            sleeper = lanes.sleep()
+            try:
+                await sleeper
+            finally:
+                lanes.stir(sleeper)
         batch = lanes.take_all()
         self._took()
         return batch

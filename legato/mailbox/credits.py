@@ -52,6 +52,7 @@ class Credits(Generic[T]):
         self.held: list[T] = []
         self.turns: Turns[asyncio.Future[None]] = Turns()
         self.state = State.OPEN
+        self.closed = False
         self.most = self.ordinary = self.urgent = 0
         self.put = self.rejected = self.coalesced = self.high_water = 0
         self.since_s = 0.0
@@ -83,7 +84,7 @@ class Credits(Generic[T]):
 
     def gone(self) -> Closed:
         """What a sender meets once the mailbox is not open."""
-        if self.state is State.FINISHED:
+        if self.closed:
             return MailboxClosed(f"mailbox {self.name!r}: this address was closed")
         return MailboxBroken(f"mailbox {self.name!r}: its consumer is gone")
 

@@ -179,10 +179,12 @@ class Lanes(Generic[T, W]):
         """
         if self.state is State.CLOSED:
             raise self.gone()
-        self.turns.enter()
+        turns = self.turns
+        turns.granted -= 1
         self.items.append(item)
         self.since_s -= perf_counter()
-        self.reopen()
+        if not (turns.granted or turns.waiting):
+            self.reopen()
 
     def leave(self, turn: W) -> list[W]:
         """Give a turn up; returns the turns granted instead."""

@@ -1,33 +1,33 @@
 """Lanes that live in one event loop: no lock, futures for whoever waits."""
 
 import asyncio
+from asyncio import (
+    # The public form raises where no loop runs, which costs a plain thread's put more
+    # than all the rest of it.
+    _get_running_loop as _running_loop,  # pyright: ignore[reportPrivateUsage]
+)
 from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import TypeVar
 
 from ..protocol.errors import MailboxMisused
-from .lanes import URGENT_CAPACITY, Lanes
+from .lanes import URGENT_CAPACITY, Lanes, State
 from .overflow import Overflow
 
 T = TypeVar("T")
 
+running_loop: Callable[[], asyncio.AbstractEventLoop | None] = _running_loop
+
 Turn = asyncio.Future[None]
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread, if one does."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 class LoopLanes(Lanes[T, Turn]):
     """Lanes bound to the loop that first uses them.
 
-    ``check`` costs more than all the rest of a put (on Python 3.11 it asks the system
-    for the process's id). A put into a mailbox that holds something already, which
-    need wake nobody, compares ``thread`` instead, for an eighth.
+    To ask for the running loop costs as much as all the rest of a put (Python 3.11
+    asks the system for the process's id). So ``check`` asks whether the lanes' own
+    loop runs in this thread, for a third; and a put that joins others, which wakes
+    nobody, looks at the thread alone.
     """
 
     __slots__ = ("loop", "sleeper", "thread")
@@ -51,11 +51,13 @@ class LoopLanes(Lanes[T, Turn]):
         Raises:
             MailboxMisused: The lanes belong to another loop, or to no running one.
         """
+        if self.thread == get_ident() and self.loop and self.loop.is_running():
+            return
         running = running_loop()
-        if self.loop is None and running is not None:
+        if running is not None and self.loop in (None, running):
             self.loop = running
             self.thread = get_ident()
-        elif self.loop is not running:
+        elif self.loop is not None:
             where = "no event loop" if running is None else "another event loop"
             raise MailboxMisused(
                 f"mailbox {self.name!r} belongs to the event loop that first used it, "
@@ -69,25 +71,26 @@ class LoopLanes(Lanes[T, Turn]):
             raise MailboxMisused(f"mailbox {self.name!r}: waiting needs an event loop")
         return self.loop.create_future()
 
-    async def arrival(self) -> None:
-        """Wait until something waits here; cancelled, it leaves nothing behind.
+    def sleep(self) -> asyncio.Future[None]:
+        """Leave a future to be resolved when something arrives in the empty lanes.
 
         Raises:
             MailboxClosed, MailboxBroken: Nothing more can come.
-            MailboxMisused: Another task waits already.
+            MailboxMisused: Another task sleeps already, or no event loop runs here.
         """
-        if error := self.ending():
+        if self.state is not State.OPEN and (error := self.ending()):
             raise error
         if self.sleeper is not None and not self.sleeper.done():
             raise MailboxMisused(
                 f"mailbox {self.name!r} has one consumer, and a second one waits on it"
             )
         sleeper = self.sleeper = self.future()
-        try:
-            await sleeper
-        finally:
-            if self.sleeper is sleeper:
-                self.sleeper = None
+        return sleeper
+
+    def stir(self, sleeper: asyncio.Future[None]) -> None:
+        """Sleep no more, for whatever reason."""
+        if self.sleeper is sleeper:
+            self.sleeper = None
 
     def end(self) -> None:
         """End the sending side, and wake a consumer that has nothing to await."""

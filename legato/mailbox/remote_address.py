@@ -140,6 +140,7 @@ class RemoteAddress(Generic[T]):
             MailboxMisused: Another loop's address.
         """
         self._check()
+        self._credits.closed = True
         if self._credits.state is State.OPEN:
             self._credits.state = State.FINISHED
             self._advance()

@@ -7,6 +7,7 @@ sleeps, however many messages follow before it looks: not once per message.
 
 from collections.abc import Callable
 from threading import Lock
+from time import perf_counter
 from typing import TypeVar
 
 from ..protocol.errors import MailboxMisused
@@ -53,16 +54,25 @@ class SharedLanes(Lanes[T, Waker]):
             MailboxClosed, MailboxBroken: The mailbox takes nothing more.
         """
         with self.lock:
-            if not self.accept(item):
-                if make_waker is None:
-                    self.rejected += 1
-                    raise self.full()
+            if (
+                len(self.items) < self.limit
+            ):  # accept, written out: a tenth of the price
+                self.items.append(item)
+                self.since_s -= perf_counter()
+                sleeper = self.sleeper
+                if sleeper is None:
+                    return None
+                self.sleeper = None
+            elif self.settle(item):
+                return None  # into a message that waits, which nobody sleeps beside
+            elif make_waker is None:
+                self.rejected += 1
+                raise self.full()
+            else:
                 turn = make_waker()
                 self.join(turn)
                 return turn
-            sleeper, self.sleeper = self.sleeper, None
-        if sleeper is not None:
-            self.rouse(sleeper)
+        self.rouse(sleeper)
         return None
 
     def offer_urgent(self, item: T) -> None:
