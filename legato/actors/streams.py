@@ -188,12 +188,13 @@ class OpenStream:
 
     def _observe(self, num_tokens: int) -> None:
         now_s = time.perf_counter()
+        gap_s = (now_s - self._token_at_s) / num_tokens
         if not self.emitted:
             self._observer.first_token(now_s - self.generate.created_s)
-        else:
-            gap_s = (now_s - self._token_at_s) / num_tokens
-            for _ in range(num_tokens):
-                self._observer.token_gap(gap_s)
+            num_tokens -= 1
+            gap_s = 0.0  # what comes merged with the first token comes at once
+        for _ in range(num_tokens):
+            self._observer.token_gap(gap_s)
         self._token_at_s = now_s
 
 
