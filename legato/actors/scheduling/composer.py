@@ -103,7 +103,7 @@ class Composer:
         """Give a decode its next page and charge its tenant, or give nothing."""
         if not self._pressure.make_room(1, sequence, started=True):
             return NO_PAGES
-        sequence.share.used += self._storage.page_size
+        self._roster.tenants.charge(sequence.share, self._storage.page_size)
         return self._storage.grow(sequence, 1)
 
     def _start_more(self, now_s: float) -> None:

@@ -66,6 +66,7 @@ class Ledger:
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._flights: deque[Flight] = deque()
+        self._draft: Flight | None = None
         self._next_step = 0
 
     @property
@@ -81,20 +82,22 @@ class Ledger:
     @property
     def num_fenced(self) -> int:
         """Page references that landings will give back."""
-        return sum(len(flight.pages) for flight in self._flights)
+        return sum(len(flight.pages) for flight in self._fences())
 
     @property
     def has_fenced_slots(self) -> bool:
         """Whether a landing will give a slot back."""
-        return any(flight.slots for flight in self._flights)
+        return any(flight.slots for flight in self._fences())
 
     def draft(self, budget: int) -> Flight:
         """Begin the next step; it takes off only with ``launch``."""
-        return Flight(self._next_step, budget)
+        self._draft = Flight(self._next_step, budget)
+        return self._draft
 
     def launch(self, flight: Flight) -> None:
         """Count a drafted step as dispatched."""
         self._flights.append(flight)
+        self._draft = None
         self._next_step += 1
 
     def land(self, result: StepResult) -> Flight:
@@ -119,4 +122,9 @@ class Ledger:
     def clear(self) -> None:
         """Forget all flights and count from 0 again: the device is gone."""
         self._flights.clear()
+        self._draft = None
         self._next_step = 0
+
+    def _fences(self) -> list[Flight]:
+        """The flights, and the step that is being planned: its rows count already."""
+        return [*self._flights, self._draft] if self._draft else [*self._flights]

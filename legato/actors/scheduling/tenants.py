@@ -3,8 +3,9 @@
 Start-time fair queueing, with tokens as the currency: what is computed is charged to
 its tenant (a prompt at its start, an answer by the page). Of those who wait, the tenant
 with the largest deficit (the least charged) goes first. A tenant that comes back from
-idling starts level with the others: idling earns no claim on the past, and debts are
-forgotten only once all have caught up.
+idling starts level with the others: idling earns no claim on the past. Debts are
+forgotten once all have caught up, or once nobody waits: without competition there is
+nothing to share.
 
 Source: Goyal, Vin, Cheng, "Start-time Fair Queuing", 1996.
 """
@@ -38,6 +39,8 @@ class Tenants:
     def __init__(self) -> None:
         self._shares: dict[str, Share] = {}
         self._level = 0.0
+        self._highest = 0.0
+        self._waiting = 0
         self._prune_at = PRUNE_ABOVE
 
     def __len__(self) -> int:
@@ -58,18 +61,27 @@ class Tenants:
 
     def line_up(self, share: Share) -> None:
         """Count a waiting sequence; the first one sets the account level."""
+        if self._waiting == 0:
+            self._level = self._highest
         if share.waiting == 0:
             share.used = max(share.used, self._level)
         share.waiting += 1
+        self._waiting += 1
 
     def step_out(self, share: Share) -> None:
         """Count a waiting sequence out."""
         share.waiting -= 1
+        self._waiting -= 1
 
     def serve(self, share: Share, tokens: int) -> None:
         """Charge a start: its tenant was the one with the largest deficit."""
         self._level = max(self._level, share.used)
+        self.charge(share, tokens)
+
+    def charge(self, share: Share, tokens: int) -> None:
+        """Charge what was computed."""
         share.used += tokens
+        self._highest = max(self._highest, share.used)
 
     def _prune(self) -> None:
         if len(self._shares) < self._prune_at:

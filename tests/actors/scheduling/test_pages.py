@@ -128,6 +128,6 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 PoolMachine.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True
+    max_examples=10, stateful_step_count=20, deadline=None, derandomize=True
 )
 TestPool = PoolMachine.TestCase

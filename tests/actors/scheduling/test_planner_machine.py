@@ -304,7 +304,7 @@ class PlannerMachine(RuleBasedStateMachine):
 
 
 PlannerMachine.TestCase.settings = settings(
-    max_examples=10 * SCALE,
+    max_examples=8 * SCALE,
     stateful_step_count=25,
     deadline=None,
     derandomize=SCALE == 1,

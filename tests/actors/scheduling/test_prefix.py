@@ -134,6 +134,6 @@ class TreeMachine(RuleBasedStateMachine):
 
 
 TreeMachine.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True
+    max_examples=10, stateful_step_count=20, deadline=None, derandomize=True
 )
 TestTree = TreeMachine.TestCase

@@ -50,7 +50,7 @@ def test_the_most_urgent_takes_pages_from_the_least(new_drive):
     )
     drive = new_drive(limits)
     drive.admit(0, 9, 8, priority=1)
-    drive.admit(1, 9, 8, priority=2)
+    drive.admit(1, 9, 24, priority=2)
     for _ in range(3):
         drive.step()
     drive.admit(2, 24, 8, priority=0)
