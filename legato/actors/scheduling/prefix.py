@@ -14,14 +14,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 TAIL_CANDIDATES = 8
-"""Children compared for a partial match, newest first: a bound on one look-up."""
+"""Children compared token by token, newest first: a bound on one look-up. What must not
+be missed, a text that goes on from a partial page, is found by that page's length."""
 
 
 def _no_children() -> dict[tuple[int, ...], "Node"]:
-    return {}
-
-
-def _no_families() -> dict[int, dict["Node", None]]:
     return {}
 
 
@@ -34,6 +31,8 @@ class Node:
         tokens: What the page holds; fewer than a page only for a leaf.
         page: The page, meaningless for the root.
         attached: Whether it can still be reached from the root.
+        children: The pages that follow, newest last.
+        partial: How many of the children have so many tokens, less than a page.
     """
 
     parent: "Node | None"
@@ -41,7 +40,7 @@ class Node:
     page: int
     attached: bool = True
     children: dict[tuple[int, ...], "Node"] = field(default_factory=_no_children)
-    by_first: dict[int, dict["Node", None]] = field(default_factory=_no_families)
+    partial: dict[int, int] = field(default_factory=dict[int, int])
 
 
 @dataclass(slots=True)
@@ -96,8 +95,13 @@ class PrefixTree:
         return found
 
     def _match_tail(self, found: Match, rest: Tokens[int]) -> None:
-        children = found.node.by_first.get(rest[0], {})
-        for child in islice(reversed(children), TAIL_CANDIDATES):
+        children, partial = found.node.children, found.node.partial
+        for length in sorted(partial, reverse=True):
+            child = children.get(tuple(rest[:length]))
+            if child is not None and length <= len(rest):
+                found.tail, found.tail_tokens = child.page, length
+                break
+        for child in islice(reversed(children.values()), TAIL_CANDIDATES):
             common = 0
             for ours, theirs in zip(rest, child.tokens, strict=False):
                 if ours != theirs:
@@ -120,7 +124,8 @@ class PrefixTree:
             return known
         node = Node(parent, tokens, page)
         parent.children[tokens] = node
-        parent.by_first.setdefault(tokens[0], {})[node] = None
+        if len(tokens) < self._size:
+            parent.partial[len(tokens)] = parent.partial.get(len(tokens), 0) + 1
         self._nodes[page] = node
         return node
 
@@ -133,13 +138,7 @@ class PrefixTree:
         top = self._nodes.get(page)
         if top is None:
             return []
-        parent = top.parent
-        assert parent is not None, "the root has no page"
-        del parent.children[top.tokens]
-        siblings = parent.by_first[top.tokens[0]]
-        del siblings[top]
-        if not siblings:
-            del parent.by_first[top.tokens[0]]
+        self._unlink(top)
         dropped: list[int] = []
         stack = [top]
         while stack:
@@ -149,7 +148,16 @@ class PrefixTree:
             dropped.append(node.page)
             stack.extend(node.children.values())
             node.children.clear()
-            node.by_first.clear()
+            node.partial.clear()
             # A writer may hold a dropped node for long: let it hold no chain.
             node.parent = None
         return dropped
+
+    def _unlink(self, node: Node) -> None:
+        parent, length = node.parent, len(node.tokens)
+        assert parent is not None, "the root has no page"
+        del parent.children[node.tokens]
+        if length < self._size:
+            parent.partial[length] -= 1
+            if not parent.partial[length]:
+                del parent.partial[length]

@@ -43,6 +43,15 @@ def test_the_longest_of_the_partial_matches_is_the_tail():
     assert (match.tail, match.tail_tokens) == (1, 3)
 
 
+def test_a_text_goes_on_from_its_partial_page_however_many_siblings_it_has():
+    tree = PrefixTree(4)
+    for page in range(100):
+        tree.publish(tree.root, (1, page), page)
+        tree.publish(tree.root, (1, page, 7, 7), 1000 + page)
+    match = tree.match([1, 5, 6, 7, 8], 4)
+    assert (match.tail, match.tail_tokens) == (5, 2)
+
+
 def test_the_same_text_keeps_its_first_page():
     tree = PrefixTree(2)
     first = tree.publish(tree.root, (1, 2), 7)
