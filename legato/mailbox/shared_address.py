@@ -31,8 +31,9 @@ class SharedAddress(Generic[T]):
         """
         lanes = self._lanes
         turn = lanes.offer(item, LoopWaker)
-        if not isinstance(turn, LoopWaker):
+        if turn is None:
             return
+        assert isinstance(turn, LoopWaker)
         try:
             await turn.future
         except BaseException:
@@ -50,10 +51,12 @@ class SharedAddress(Generic[T]):
             MailboxMisused: An event loop runs in this thread, and would stand still.
         """
         lanes = self._lanes
-        refuse_loop(lanes.name, "put_blocking", "await put")
+        if running_loop() is not None:
+            raise blocking(lanes.name, "put_blocking", "await put")
         turn = lanes.offer(item, ThreadWaker)
-        if not isinstance(turn, ThreadWaker):
+        if turn is None:
             return
+        assert isinstance(turn, ThreadWaker)
         try:
             opened = turn.sleep(-1 if timeout_s is None else max(timeout_s, 0.0))
         except BaseException:
@@ -102,14 +105,9 @@ class SharedAddress(Generic[T]):
             return self._mailbox.stats()
 
 
-def refuse_loop(name: str, called: str, instead: str) -> None:
-    """Refuse a blocking call in a thread whose event loop it would stop.
-
-    Raises:
-        MailboxMisused: An event loop runs in this thread.
-    """
-    if running_loop() is not None:
-        raise MailboxMisused(
-            f"mailbox {name!r}: {called} would block the event loop that runs in "
-            f"this thread; use {instead}"
-        )
+def blocking(name: str, called: str, instead: str) -> MailboxMisused:
+    """What meets a blocking call in a thread whose event loop it would stop."""
+    return MailboxMisused(
+        f"mailbox {name!r}: {called} would block the event loop that runs in this "
+        f"thread; use {instead}"
+    )

@@ -6,8 +6,9 @@ from typing import Generic, TypeVar
 
 from ..protocol.errors import MailboxEmpty
 from .lanes import URGENT_CAPACITY, State
+from .loop_lanes import running_loop
 from .overflow import Overflow
-from .shared_address import SharedAddress, refuse_loop
+from .shared_address import SharedAddress, blocking
 from .shared_lanes import SharedLanes
 from .stats import MailboxStats
 from .wakers import ThreadWaker
@@ -100,7 +101,8 @@ class ThreadInbox(Generic[T]):
 
     def _collect(self, every: bool, timeout_s: float | None) -> list[T]:
         lanes = self._lanes
-        refuse_loop(lanes.name, "a blocking get", "a LoopInbox there")
+        if running_loop() is not None:
+            raise blocking(lanes.name, "a blocking get", "a LoopInbox there")
         deadline_s = None if timeout_s is None else monotonic() + timeout_s
         while not (batch := lanes.collect(every)):
             rest_s = -1.0 if deadline_s is None else deadline_s - monotonic()

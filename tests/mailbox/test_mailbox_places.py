@@ -8,6 +8,7 @@ import pytest
 from legato.mailbox import (
     LoopInbox,
     Mailbox,
+    MailboxBroken,
     MailboxClosed,
     MailboxEmpty,
     MailboxMisused,
@@ -226,3 +227,18 @@ def test_settings_that_cannot_work_are_refused(make):
         make("box", 1, overflow=Overflow.COALESCE)
     with pytest.raises(InvalidSetting, match="merge"):
         make("box", 1, merge=max)
+
+
+def test_a_consumer_whose_loop_was_closed_under_it_breaks_its_senders():
+    inbox = LoopInbox[int]("box", 4)
+    address = inbox.address()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(inbox.get())
+    loop.run_until_complete(asyncio.sleep(0))
+    task._log_destroy_pending = False  # it is what this test is about
+    loop.close()
+    with pytest.raises(MailboxBroken, match="consumer is gone"):
+        address.put_nowait(1)
+    with pytest.raises(MailboxBroken):
+        address.put_blocking(2)
+    task.get_coro().close()
