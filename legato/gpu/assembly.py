@@ -54,13 +54,19 @@ def build_runner(
         weight_bytes=weights.num_bytes,
         device=device,
     )
+    room = pool.num_pages * settings.page_size
+    if settings.max_context > room:
+        raise InvalidSetting(
+            f"max_context is {settings.max_context}, but the pages hold {room} tokens "
+            f"({pool.report}); lower it, or raise kv_bytes"
+        )
     cache = build_cache(config, settings, pool, dtype, device)
     attention = choose_attention(settings.attention, cache, config.num_heads)
     limits = RunnerLimits(
         num_slots=settings.num_slots,
         num_pages=pool.num_pages,
         page_size=settings.page_size,
-        max_context=min(max_context, pool.num_pages * settings.page_size),
+        max_context=min(max_context, room),
         max_step_tokens=settings.max_step_tokens,
         vocab_size=config.vocab_size,
         page_bytes=page_bytes,

@@ -1,0 +1,44 @@
+import torch
+
+from legato.gpu.attention import KvCache
+
+
+def small() -> KvCache:
+    return KvCache(
+        num_layers=2,
+        num_pages=4,
+        page_size=2,
+        num_kv_heads=1,
+        head_dim=2,
+        dtype=torch.bfloat16,
+        device=torch.device("cpu"),
+    )
+
+
+def test_a_cell_is_a_tokens_place_in_its_page() -> None:
+    cache = small()
+    k = torch.arange(4.0).view(2, 1, 2).bfloat16()
+    cache.write(1, torch.tensor([5, 0]), k, -k)
+    assert cache.keys[1, 2, 1, 0].tolist() == [0.0, 1.0]
+    assert cache.values[1, 0, 0, 0].tolist() == [-2.0, -3.0]
+    assert not cache.keys[0].any()
+
+
+def test_copies_follow_one_another() -> None:
+    cache = small()
+    cache.keys[:, 0] = 1
+    cache.values[:, 0] = 2
+    cache.copy([(0, 1), (1, 3)])
+    assert cache.keys[:, 3].eq(1).all()
+    assert cache.values[:, 3].eq(2).all()
+    assert not cache.keys[:, 2].any()
+
+
+def test_scrubbed_cells_are_zero_in_every_layer() -> None:
+    cache = small()
+    cache.keys.fill_(float("nan"))
+    cache.values.fill_(float("nan"))
+    cache.scrub(torch.tensor([2, 3]))
+    assert cache.keys[:, 1].eq(0).all()
+    assert cache.values[:, 1].eq(0).all()
+    assert cache.values[:, 0].isnan().all()
