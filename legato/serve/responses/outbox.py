@@ -5,10 +5,9 @@ deltas merge, and the engine pauses the sequences. A client that reads nothing a
 for the deadline is given up.
 """
 
-import asyncio
-
-from ...mailbox import Mailbox, MailboxClosed, MailboxFull
+from ...mailbox import Mailbox, MailboxFull
 from ..socket import Socket, SocketGone
+from .stall import StallWatch
 
 URGENT_ENTRIES = 64
 
@@ -21,12 +20,12 @@ class Outbox:
     Args:
         socket: Where they go.
         entries: Most entries that wait.
-        deadline_s: Longest time one batch may take.
+        watch: Told when a batch begins and ends; it knows the deadline.
     """
 
-    def __init__(self, socket: Socket, entries: int, deadline_s: float) -> None:
+    def __init__(self, socket: Socket, entries: int, watch: StallWatch) -> None:
         self._socket = socket
-        self._deadline_s = deadline_s
+        self._watch = watch
         self._waiting = Mailbox[Frames](
             "outbox", entries, urgent_capacity=URGENT_ENTRIES
         )
@@ -45,21 +44,17 @@ class Outbox:
             return False
         return True
 
-    async def run(self) -> bool:
-        """Send until the client leaves.
-
-        Returns:
-            False if it is still there but read nothing for the deadline.
-        """
-        loop = asyncio.get_running_loop()
+    async def run(self) -> None:
+        """Send until the client leaves; cancelled, what waits is dropped."""
         try:
             while True:
                 batch = await self._waiting.drain()
-                async with asyncio.timeout_at(loop.time() + self._deadline_s):
-                    for frames in batch:
-                        for frame in frames:
-                            await self._socket.send(frame)
-        except (SocketGone, MailboxClosed):
-            return True
-        except TimeoutError:
-            return False
+                self._watch.begin()
+                for frames in batch:
+                    for frame in frames:
+                        await self._socket.send(frame)
+                self._watch.end()
+        except SocketGone:
+            return
+        finally:
+            self._watch.close()

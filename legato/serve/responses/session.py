@@ -26,6 +26,7 @@ from ..socket import Socket, SocketGone
 from .job import Job
 from .lane import Lane, Lanes
 from .outbox import Outbox
+from .stall import StallWatch
 
 TOO_BIG = 1009
 POLICY = 1008
@@ -48,23 +49,29 @@ class Session:
         self._engine = engine
         self._gate = gate
         self._settings = settings
-        self._outbox = Outbox(socket, settings.outbox_entries, settings.send_deadline_s)
+        watch = StallWatch(settings.send_deadline_s, self._give_up)
+        self._outbox = Outbox(socket, settings.outbox_entries, watch)
         self._lanes = Lanes(settings.max_lanes, settings.max_in_flight)
         self._end = (1000, "")
+        self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
         """Serve the connection until either side ends it."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._write, group.cancel_scope)
-            await self._read(group)
-            group.cancel_scope.cancel()
+        with self._scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._write)
+                await self._read(group)
+                self._scope.cancel()
         await self._socket.close(*self._end)
 
-    async def _write(self, scope: anyio.CancelScope) -> None:
-        if not await self._outbox.run():
-            wait_s = self._settings.send_deadline_s
-            self._end = (POLICY, f"nothing was read for {wait_s:g} s")
-        scope.cancel()
+    async def _write(self) -> None:
+        await self._outbox.run()
+        self._scope.cancel()
+
+    def _give_up(self) -> None:
+        wait_s = self._settings.send_deadline_s
+        self._end = (POLICY, f"nothing was read for {wait_s:g} s")
+        self._scope.cancel()
 
     async def _read(self, group: TaskGroup) -> None:
         limit = self._settings.max_frame_bytes
