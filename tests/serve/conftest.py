@@ -82,6 +82,7 @@ class ScriptedEngine:
         self.pulled = 0
         self.cancels = 0
         self.changed = asyncio.Condition()
+        self.tells = set()
 
     @asynccontextmanager
     async def stream(self, prompt, params=None, *, tenant=""):
@@ -95,7 +96,9 @@ class ScriptedEngine:
             yield ScriptedStream(self, script)
         finally:
             self.open -= 1
-            asyncio.ensure_future(self._tell())  # noqa: RUF006
+            tell = asyncio.ensure_future(self._tell())
+            self.tells.add(tell)
+            tell.add_done_callback(self.tells.discard)
 
     async def _tell(self):
         async with self.changed:
@@ -300,6 +303,18 @@ def begin_call(app, method, path, body, headers, **options):
         body = msgspec.json.encode(body)
     pieces = body if isinstance(body, list) else [body or b""]
     return HttpCall(app, method, path, headers, pieces, **options)
+
+
+@pytest.fixture
+def connect_once():
+    """Open a WebSocket in a loop of the test's own."""
+
+    async def run(app):
+        socket = SocketCall(app, "/v1/responses", {})
+        await socket.raw()
+        return socket
+
+    return run
 
 
 @pytest.fixture
