@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from ..version import __version__
+from .batching import BatchingType
 from .options import ENGINE_OPTIONS, with_options
 
 
@@ -40,6 +41,13 @@ from .options import ENGINE_OPTIONS, with_options
     show_default=True,
     help="Requests open at once; more are refused with 429.",
 )
+@click.option(
+    "--batching",
+    type=BatchingType(),
+    default="continuous",
+    show_default=True,
+    help="continuous, dynamic, static or auto; options behind a colon.",
+)
 def serve(
     host: str,
     port: int,
@@ -53,6 +61,7 @@ def serve(
     Examples:
       legato serve
       legato serve --port 9000 --api-key secret --origin https://app.example
+      legato serve --batching dynamic:max_batch=16,max_delay_s=0.02
       legato serve --model fake            try a client without a model
     """
     from ..serve import ServeSettings, run_server
