@@ -93,9 +93,10 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let answers under way finish, then close everything."""
-        for listener in self.servers:
-            listener.close()
+        """Let answers under way finish, then close everything.
+
+        It listens meanwhile, so that newcomers and probes are told 503 and why.
+        """
         self._gate.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._drain_s):

@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from legato.engine import Engine, FakeModel
+from legato.gpu.fake import FAKE_LIMITS
 from legato.protocol.errors import InvalidModel, InvalidSetting
 from legato.serve import ServeSettings, serve
 
@@ -182,14 +183,19 @@ async def test_http_clients_that_leave_in_mid_answer_free_their_pages():
 
 async def test_a_drain_finishes_answers_then_closes_with_1012():
     async with running(FakeModel(step_s=0.002)) as run, run.connect() as websocket:
-        asked = {**CREATE, "max_output_tokens": 20, "ignore_eos": True}
+        asked = {**CREATE, "max_output_tokens": 60, "ignore_eos": True}
         await websocket.send(msgspec.json.encode(asked).decode())
         first = msgspec.json.decode(await websocket.recv())
         assert first["type"] == "response.created"
         run.server.stop()
+        async with httpx.AsyncClient(base_url=run.url) as client:
+            health = await client.get("/health")
+            assert (health.status_code, health.json()["status"]) == (503, "draining")
+            late = await client.post(CHAT, json=HELLO)
+            assert (late.status_code, late.headers["retry-after"]) == (503, "1")
         events = await events_of(websocket)
         assert events[-1]["type"] == "response.incomplete"
-        assert events[-1]["response"]["usage"]["output_tokens"] == 20
+        assert events[-1]["response"]["usage"]["output_tokens"] == 60
         assert (await closing_of(websocket)).rcvd.code == 1012
 
 
@@ -232,6 +238,30 @@ async def test_a_client_that_reads_nothing_is_cut_and_nobody_else_notices():
         assert run.engine.stats().core.output_tokens < 20 * 1500
         deaf.transport.resume_reading()
         assert isinstance(await closing_of(deaf), ConnectionClosed)
+
+
+@pytest.mark.slow
+async def test_an_event_stream_that_nobody_reads_is_cut():
+    body = {**HELLO, "stream": True, "ignore_eos": True, "max_tokens": 20_000}
+    data = msgspec.json.encode({**body, "logprobs": True, "top_logprobs": 20})
+    head = (
+        f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(data)}\r\n\r\n"
+    )
+    # Longer than what the kernel's own buffers take.
+    roomy = msgspec.structs.replace(FAKE_LIMITS, max_context=25_000, num_pages=2000)
+    model = FakeModel(step_s=0.0005, limits=roomy)
+    async with running(model, send_deadline_s=0.2) as run:
+        port = int(run.url.rpartition(":")[2])
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", port))
+            deaf.sendall(head.encode() + data)
+            deaf.setblocking(False)
+            await asyncio.get_running_loop().sock_recv(deaf, 1)
+            await run.engine.wait_idle()
+            assert run.engine.stats().core.output_tokens < 20_000
+        await assert_pages_are_back(run.engine)
 
 
 LOGPROBS = ["message.output_text.logprobs"]
