@@ -10,6 +10,7 @@ from ..mailbox import Address, MailboxBroken, MailboxClosed, MailboxStats
 from ..protocol.core import StopCore, WhenIdle
 from ..protocol.errors import EngineClosed
 from ..protocol.requests import Admit, Cancel, Credit
+from ..protocol.tracing import StartTrace, StopTrace
 from .scheduling.batching import Batching
 
 
@@ -19,7 +20,9 @@ class SetBatching(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=Tr
     batching: Batching
 
 
-Order = Admit | Cancel | Credit | SetBatching | WhenIdle | StopCore
+Order = (
+    Admit | Cancel | Credit | SetBatching | WhenIdle | StartTrace | StopTrace | StopCore
+)
 
 
 class OrderLine:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..mailbox import Address, LoopInbox, MailboxBroken
-from ..protocol.core import CoreReport, CoreStats, StopCore, WhenIdle
+from ..protocol.core import CoreReport, StopCore, WhenIdle
 from ..protocol.errors import EngineClosed, Failure, LegatoError
 from ..protocol.requests import (
     Admit,
@@ -28,7 +28,8 @@ from ..protocol.steps import (
     StepPlan,
     StepResult,
 )
-from .gauge import DeviceGauge
+from ..protocol.tracing import StartTrace, StopTrace
+from .instruments import Instruments
 from .orders import Order, SetBatching
 from .restarts import RestartLimit
 from .scheduling.planner import Planner
@@ -87,7 +88,7 @@ class Scheduler:
         self._planner: Planner | None = None
         self._device: Device | None = None
         self._in_flight = 0
-        self._gauge = DeviceGauge()
+        self._instruments = Instruments()
         self._stats_at_s = 0.0
         self._was_live = False
         self._idle_asked: list[int] = []
@@ -97,13 +98,17 @@ class Scheduler:
         """Schedule until told to stop; then end what lives and free the device."""
         device = self._device = self._start_device()
         device.start()
+        self._instruments.lag.start()
         try:
             while not self._stopping:
-                for event in await self._events():
+                events = await self._events()
+                self._instruments.note_turn(events)
+                for event in events:
                     self._handle(event)
                 self._feed()
                 self._report()
         finally:
+            self._instruments.lag.stop()
             self._end()
 
     async def _events(self) -> list[Event]:
@@ -140,10 +145,12 @@ class Scheduler:
                 self._recover(event, now_s)
             case WhenIdle():
                 self._idle_asked.append(event.token)
+            case StartTrace() | StopTrace():
+                self._instruments.obey(event)
             case StopCore():
                 self._stopping = True
         if self._planner is not None:
-            self._gauge.note_work(self._planner.has_work, now_s)
+            self._instruments.gauge.note_work(self._planner.has_work, now_s)
 
     @property
     def _running(self) -> Planner:
@@ -160,12 +167,13 @@ class Scheduler:
             self._running.admit(request, now_s)
         except LegatoError as error:
             self._send(CoreReport(output=_refused(request, error)))
+        self._instruments.note_admission(request.request, now_s)
 
     def _commit(self, result: StepResult) -> None:
         self._in_flight -= 1
-        with self._gauge.planning():
+        with self._instruments.planning("commit"):
             output = self._running.commit(result, time.perf_counter())
-        self._gauge.note_step(result.started_s, result.finished_s)
+        self._instruments.note_step(result, output, self._in_flight)
         if output.emitted or output.ended:
             self._send(CoreReport(output=output))
 
@@ -174,7 +182,7 @@ class Scheduler:
         if self._planner is None or self._device is None:
             return
         while self._in_flight < self._settings.depth:
-            with self._gauge.planning():
+            with self._instruments.planning("plan"):
                 plan = self._planner.plan(time.perf_counter())
             if plan is None:
                 break
@@ -183,14 +191,14 @@ class Scheduler:
             except MailboxBroken:
                 break  # its DeviceFailed is on the way, and the planner will forget
             self._in_flight += 1
-            self._gauge.note_plan(time.perf_counter())
+            self._instruments.note_plan(self._in_flight)
 
     def _recover(self, failed: DeviceFailed, now_s: float) -> None:
         if self._device is not None:
             self._device.close()
             self._device.join()
         self._in_flight = 0
-        self._gauge.forget_plans()
+        self._instruments.gauge.forget_plans()
         if self._planner is not None:
             self._planner.lose_device(now_s)
         if failed.fatal or not self._restarts.allow(now_s):
@@ -214,12 +222,19 @@ class Scheduler:
         if output is not None:
             self._send(CoreReport(output=output))
         live = self._planner.num_live > 0 or self._in_flight > 0
-        turned_idle = not live and (self._was_live or self._idle_asked)
-        if turned_idle or now_s - self._stats_at_s >= STATS_PERIOD_S:
+        turned_idle = not live and (self._was_live or bool(self._idle_asked))
+        due = turned_idle or now_s - self._stats_at_s >= STATS_PERIOD_S
+        trace = self._instruments.take_trace(now=due)
+        if due:
             self._stats_at_s = now_s
             idle = () if live else tuple(self._idle_asked)
-            self._send(CoreReport(stats=self._snapshot(now_s), idle=idle))
+            stats = self._instruments.snapshot(
+                self._planner.stats(now_s), self._restarts.num_restarts
+            )
+            self._send(CoreReport(stats=stats, idle=idle, trace=trace))
             self._idle_asked = self._idle_asked if live else []
+        elif trace is not None:
+            self._send(CoreReport(trace=trace))
         self._was_live = live
 
     def _send(self, report: CoreReport) -> None:
@@ -237,30 +252,6 @@ class Scheduler:
             output = self._planner.fail_all(failure, time.perf_counter())
             self._send(CoreReport(output=output))
         self._inbox.close()
-
-    def _snapshot(self, now_s: float) -> CoreStats:
-        planner, gauge = self._running.stats(now_s), self._gauge
-        return CoreStats(
-            running=planner.running,
-            waiting=planner.waiting + planner.resuming,
-            paused=planner.paused,
-            live=self._running.num_live,
-            pages_total=planner.pages_total,
-            pages_free=planner.pages_free,
-            pages_cached=planner.pages_cached,
-            pages_used=planner.pages_used,
-            preemptions=planner.preemptions,
-            prompt_tokens=planner.prompt_tokens,
-            cached_tokens=planner.prefix_hit_tokens,
-            output_tokens=planner.emitted_tokens,
-            steps=gauge.steps,
-            busy_s=gauge.busy_s,
-            idle_s=gauge.idle_s,
-            plan_s=gauge.plan_s,
-            restarts=self._restarts.num_restarts,
-            strategy=planner.strategy,
-            strategy_why=planner.strategy_reason,
-        )
 
 
 def _rank(event: Event) -> int:

@@ -3,8 +3,10 @@
 import msgspec
 
 from .errors import Failure
+from .histogram import HistogramReading
 from .requests import StepOutput
 from .steps import RunnerLimits
+from .tracing import TracePart
 
 
 class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -30,6 +32,11 @@ class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         restarts: Devices rebuilt after a failure.
         strategy: The batching strategy in force.
         strategy_why: Why it is.
+        step_times: Of the device's steps.
+        bubbles: Before each step; most are 0.
+        plan_times: Host time of each planning and each commit.
+        result_waits: From a step's end until the scheduler took its result.
+        loop_lags: How late timers of the core's loop fire.
     """
 
     running: int = 0
@@ -51,12 +58,22 @@ class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     restarts: int = 0
     strategy: str = ""
     strategy_why: str = ""
+    step_times: HistogramReading = HistogramReading()
+    bubbles: HistogramReading = HistogramReading()
+    plan_times: HistogramReading = HistogramReading()
+    result_waits: HistogramReading = HistogramReading()
+    loop_lags: HistogramReading = HistogramReading()
 
     @property
     def bubble_share(self) -> float:
         """Share of the device's time lost to bubbles, 0 to 1."""
         total_s = self.busy_s + self.idle_s
         return self.idle_s / total_s if total_s else 0.0
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the pages that sequences hold, 0 to 1."""
+        return self.pages_used / self.pages_total if self.pages_total else 0.0
 
 
 class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -70,6 +87,7 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         failure: The core is dead and would die again: all is over.
         lost: The core died; another may take over.
         idle: The tokens of ``WhenIdle`` orders now answered.
+        trace: Some of the trace being recorded.
     """
 
     output: StepOutput | None = None
@@ -79,12 +97,16 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failure: Failure | None = None
     lost: Failure | None = None
     idle: tuple[int, ...] = ()
+    trace: TracePart | None = None
 
     def merge(self, later: "CoreReport") -> "CoreReport":
         """Join a later report onto this one, for a front end that lags."""
         output = later.output
         if self.output is not None:
             output = self.output.merge(later.output) if later.output else self.output
+        trace = later.trace
+        if self.trace is not None:
+            trace = self.trace.merge(later.trace) if later.trace else self.trace
         return CoreReport(
             output=output,
             stats=later.stats or self.stats,
@@ -93,6 +115,7 @@ class CoreReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             failure=later.failure or self.failure,
             lost=later.lost or self.lost,
             idle=self.idle + later.idle,
+            trace=trace,
         )
 
 
