@@ -18,7 +18,7 @@ from ..protocol.requests import Completion, Delta, FinishReason, Usage
 from .backend import AnswerStream, Backend
 from .exchange import ClientGone, Exchange
 from .gate import Gate
-from .judgement import check_model, refusal_of
+from .judgement import check_length, check_model, refusal_of
 
 DONE = b"data: [DONE]\n\n"
 SSE_HEADERS = [
@@ -88,6 +88,7 @@ class GenerationEndpoint:
         with self._gate.admit():
             request = self._read(body, self._engine.default_params())
             check_model(request.model, self._engine.name)
+            check_length(request.prompt, self._engine.max_context)
             answer = self._shape(
                 f"{self._prefix}-{uuid.uuid4().hex}",
                 self._engine.name,

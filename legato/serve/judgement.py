@@ -2,8 +2,10 @@
 
 import logging
 
+from ..protocol.errors import ContextOverflow
 from ..protocol.openai.generation import Generation
 from ..protocol.openai.refusal import Refusal
+from ..protocol.requests import Prompt
 
 logger = logging.getLogger("legato.serve")
 
@@ -19,6 +21,18 @@ def refusal_of(error: Exception, request: Generation | None = None) -> Refusal:
     if refusal.status == 500 and error is not refusal:
         logger.error("a request failed", exc_info=error)
     return refusal
+
+
+def check_length(prompt: Prompt, max_context: int) -> None:
+    """Refuse token ids that can never fit, before anybody walks over them.
+
+    Raises:
+        ContextOverflow: With the numbers.
+    """
+    is_ids = isinstance(prompt, tuple) and prompt and isinstance(prompt[0], int)
+    if is_ids and len(prompt) >= max_context:
+        why = f"the model's context of {max_context} tokens"
+        raise ContextOverflow(len(prompt), max_context - 1, why)
 
 
 def check_model(asked: str, name: str) -> None:

@@ -46,6 +46,12 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     ping_timeout_s: float = 20.0
     backlog: int = 2048
 
+    def __repr__(self) -> str:
+        # Settings end up in logs and tracebacks; keys must not.
+        fields = (f for f in self.__struct_fields__ if f != "api_keys")
+        said = ", ".join(f"{name}={getattr(self, name)!r}" for name in fields)
+        return f"ServeSettings({len(self.api_keys)} api_keys, {said})"
+
     def __post_init__(self) -> None:
         for name in (
             "max_body_bytes",

@@ -264,3 +264,12 @@ async def test_a_drain_refuses_newcomers_and_lets_the_others_finish(
     await early.done()
     assert early.status == 200
     await app.gate.emptied()
+
+
+async def test_more_ids_than_the_context_holds_are_refused_at_the_door(call, engine):
+    answer = await call("POST", TEXT, {"prompt": [1] * 512})
+    assert answer.status == 400
+    assert answer.error["code"] == "context_length_exceeded"
+    assert answer.error["param"] == "prompt"
+    assert engine.requests == []
+    assert (await call("POST", TEXT, {"prompt": [1] * 511})).status == 200

@@ -31,3 +31,10 @@ def test_a_refused_key_is_not_repeated():
     with pytest.raises(InvalidSetting) as caught:
         ServeSettings(api_keys=("secret key",))
     assert "secret" not in str(caught.value)
+
+
+def test_keys_are_not_shown_when_settings_are():
+    shown = repr(ServeSettings(api_keys=("sk-secret",), port=99))
+    assert "secret" not in shown
+    assert "1 api_keys" in shown
+    assert "port=99" in shown

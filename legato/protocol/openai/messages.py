@@ -97,7 +97,8 @@ def conversation(messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
     turns: list[ChatMessage] = []
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
-        refuse_unsupported(message, NEUTRAL, f"{where}.")
+        if message != Message(role=message.role, content=message.content):
+            refuse_unsupported(message, NEUTRAL, f"{where}.")
         if message.tool_call_id is not None and message.role != "tool":
             raise InvalidRequest(
                 "belongs to the role 'tool' only", field=f"{where}.tool_call_id"
@@ -157,7 +158,8 @@ def turn(role: str, content: str | list[Part] | None, where: str) -> ChatMessage
                 f"only text can be read, got a part of type {part.type!r}",
                 field=f"{at}.type",
             )
-        refuse_unsupported(part, PART_NEUTRAL, f"{at}.")
+        if part != Part(type=part.type, text=part.text):
+            refuse_unsupported(part, PART_NEUTRAL, f"{at}.")
         if part.text is None:
             raise InvalidRequest("is required", field=f"{at}.text")
         texts.append(part.text)
