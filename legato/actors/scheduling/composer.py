@@ -100,10 +100,10 @@ class Composer:
         draft.budget = budget
 
     def _next_page(self, sequence: Sequence) -> tuple[int, ...]:
-        """Give a decode its next page and charge its tenant, or give nothing."""
+        """Give a decode its next page, or nothing; charge what it has generated."""
         if not self._pressure.make_room(1, sequence, started=True):
             return NO_PAGES
-        self._roster.tenants.charge(sequence.share, self._storage.page_size)
+        self._roster.charge(sequence)
         return self._storage.grow(sequence, 1)
 
     def _start_more(self, now_s: float) -> None:

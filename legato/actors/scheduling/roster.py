@@ -60,9 +60,16 @@ class Roster:
     def leave(self, sequence: Sequence) -> None:
         """Let an ended sequence go; its home was taken before."""
         self.start(sequence)
+        self.charge(sequence)
         sequence.home = Home.ENDED
         self.tenants.leave(sequence.share)
         del self.live[sequence.request]
+
+    def charge(self, sequence: Sequence) -> None:
+        """Charge a tenant for the output that it was not charged for yet."""
+        output = sequence.num_output
+        self.tenants.charge(sequence.share, output - sequence.charged)
+        sequence.charged = output
 
     def place(self, sequence: Sequence) -> None:
         """Put a sequence where its state says it belongs."""

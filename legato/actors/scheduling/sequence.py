@@ -57,11 +57,13 @@ class Sequence:
         share: Its tenant's account.
         room: Positions left in its pages.
         left: Tokens it may still be planned to sample.
+        charged: Output tokens its tenant has been charged for.
         is_computing: Until the results of its prompt (and of output it lost) are in.
             Up to there its pages go to the prefix cache as they fill, the answer's
             only as it leaves.
         level: The priority it started with: its own, as raised by waiting. Pressure
             goes by it, or what waiting had won would be lost at once.
+        started_s: The clock as it got its first slot.
     """
 
     admit: Admit
@@ -91,6 +93,7 @@ class Sequence:
     epoch: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    charged: int = 0
     done: int = 0
     pages: list[int] = field(default_factory=list[int])
     copied_from: int | None = None
@@ -99,6 +102,7 @@ class Sequence:
     published: int = 0
     ends: frozenset[int] = frozenset()
     stops: frozenset[int] = frozenset()
+    started_s: float = 0.0
 
     def __post_init__(self) -> None:
         admit = self.admit
@@ -107,6 +111,7 @@ class Sequence:
         self.tokens = [*admit.prompt, *admit.emitted]
         self.prompt_tokens = len(admit.prompt)
         self.max_length = self.prompt_tokens + admit.max_tokens
+        self.charged = len(admit.emitted)
         self.left = self.max_length - len(self.tokens)
         self.ends = frozenset(() if admit.ignore_eos else admit.sampling.ends)
         self.stops = frozenset(admit.stop_token_ids)

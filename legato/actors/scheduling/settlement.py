@@ -118,7 +118,15 @@ class Settlement:
         self._roster.leave(sequence)
         self._pressure.release_followers(sequence)
         usage = sequence.usage
-        ended = Ended(sequence.request, reason, usage, failure, end_token)
+        ended = Ended(
+            sequence.request,
+            reason,
+            usage,
+            failure,
+            end_token,
+            sequence.queued_s,
+            sequence.started_s,
+        )
         self._ended.append(ended)
 
     def _publish(self, sequence: Sequence, *, prompt_done: bool) -> None:

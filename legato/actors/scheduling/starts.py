@@ -159,6 +159,7 @@ class Starts:
         roster, storage = self._roster, self._storage
         roster.take(sequence)
         if not sequence.started:
+            sequence.started_s = now_s
             self.gate.start()
             roster.start(sequence)
             held = len(match.pages) * storage.page_size + match.tail_tokens

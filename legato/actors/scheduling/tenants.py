@@ -1,7 +1,7 @@
 """Tenants: who has had how much, so that each gets a fair share.
 
 Start-time fair queueing, with tokens as the currency: what is computed is charged to
-its tenant (a prompt at its start, an answer by the page). Of those who wait, the tenant
+its tenant (a prompt at its start, an answer as it goes). Of those who wait, the tenant
 with the largest deficit (the least charged) goes first. A tenant that comes back from
 idling starts level with the others: idling earns no claim on the past. Debts are
 forgotten once all have caught up, or once nobody waits: without competition there is
@@ -79,7 +79,7 @@ class Tenants:
         self.charge(share, tokens)
 
     def charge(self, share: Share, tokens: int) -> None:
-        """Charge what was computed."""
+        """Charge what was computed. Accounts only grow: lines are ranked by them."""
         share.used += tokens
         self._highest = max(self._highest, share.used)
 

@@ -7,32 +7,16 @@ import os
 from collections.abc import Iterator
 
 from hypothesis import settings, strategies
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis import stateful as machine
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from legato.actors.scheduling import (
-    Auto,
-    Continuous,
-    Dynamic,
-    Planner,
-    PlannerSettings,
-    Static,
-)
+from legato.actors import scheduling
+from legato.actors.scheduling import Planner, PlannerSettings
 from legato.gpu.fake import FakeRunner, fake_next
+from legato.protocol import steps
 from legato.protocol.errors import Overloaded
 from legato.protocol.requests import Admit, Cancel, Credit, FinishReason, StepOutput
-from legato.protocol.steps import (
-    RowSampling,
-    RunnerLimits,
-    SampledToken,
-    StepPlan,
-    StepResult,
-)
+from legato.protocol.steps import RowSampling, RunnerLimits, StepPlan, StepResult
 
 SCALE = int(os.environ.get("LEGATO_MACHINE_STEPS", "1"))
 CONTEXT = 40
@@ -40,10 +24,10 @@ VOCABULARY = 40
 END = 7
 TEXTS = tuple(tuple((i * i * k + k) % VOCABULARY for i in range(40)) for k in (3, 5))
 STRATEGIES = (
-    Continuous(),
-    Dynamic(max_batch=3, max_delay_s=0.2),
-    Static(size=3, max_wait_s=0.3),
-    Auto(),
+    scheduling.Continuous(),
+    scheduling.Dynamic(max_batch=3, max_delay_s=0.2),
+    scheduling.Static(size=3, max_wait_s=0.3),
+    scheduling.Auto(),
 )
 
 
@@ -75,6 +59,7 @@ class CheckingRunner:
             written.update(row.pages)
             self.tables[row.slot].extend(row.pages)
         assert not written & busy_pages, "a page was reused under a step in flight"
+        assert not written & {source for source, _ in plan.copies}
         touched = {page for row in plan.rows for page in self.tables[row.slot]}
         touched |= written | {source for source, _ in plan.copies}
         result = self.device.launch(plan).result
@@ -104,7 +89,7 @@ def truth(admit: Admit) -> Iterator[int]:
             return
 
 
-class PlannerMachine(RuleBasedStateMachine):
+class PlannerMachine(machine.RuleBasedStateMachine):
     """Everything that can happen to a planner, in any order."""
 
     @initialize(
@@ -236,7 +221,7 @@ class PlannerMachine(RuleBasedStateMachine):
             return
         index = pick % len(result.sampled)
         sampled = list(result.sampled)
-        sampled[index] = SampledToken(sampled[index].slot, 0, None, "NaN")
+        sampled[index] = steps.SampledToken(sampled[index].slot, 0, None, "NaN")
         spoiled = StepResult(result.step, tuple(sampled))
         self.device.flying[0] = (plan, pages, slots, spoiled)
 
