@@ -204,6 +204,7 @@ def _write_directory(
 
 def config_json(config: ModelConfig) -> dict[str, Any]:
     return {
+        "attention_bias": config.output_bias,
         "model_type": config.architecture,
         "hidden_size": config.hidden,
         "num_hidden_layers": config.num_layers,
@@ -216,7 +217,6 @@ def config_json(config: ModelConfig) -> dict[str, Any]:
         "rms_norm_eps": config.norm_eps,
         "rope_theta": config.rope.theta,
         "tie_word_embeddings": config.tied_embeddings,
-        "attention_bias": config.output_bias,
     }
 
 
@@ -228,7 +228,6 @@ class Line:
     sampling: RowSampling
     max_tokens: int
     slot: int
-    ends: tuple[int, ...] = ()
     forced: tuple[int, ...] = ()
     position: int = 0
     pages: int = 0
@@ -240,9 +239,7 @@ class Line:
 
     @property
     def is_done(self) -> bool:
-        last = self.sampled[-1] if self.sampled else None
-        ended = last is not None and (last.token in self.ends or bool(last.fault))
-        return ended or len(self.sampled) >= self.max_tokens
+        return len(self.sampled) >= self.max_tokens
 
     def row(self, chunk: int) -> tuple[int, tuple[int, ...], bool]:
         """Where it goes on: position, tokens, whether it samples."""

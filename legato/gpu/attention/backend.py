@@ -15,6 +15,8 @@ class StepAttention(Protocol):
     ) -> torch.Tensor:
         """Store keys and values, then let each token attend to its past and itself.
 
+        A head's numbers lie side by side; other strides may be any.
+
         Args:
             layer: Which.
             q: [tokens, heads, head_dim].

@@ -3,10 +3,10 @@
 Knows the formats on disk; nothing of devices or of how a forward pass runs.
 """
 
+from ..embedded import EMBEDDED_MODELS
 from .checkpoint import Checkpoint
 from .config import ModelConfig, RopeConfig
 from .door import open_checkpoint
-from .embedded import EMBEDDED_MODELS
 
 __all__ = [
     "EMBEDDED_MODELS",

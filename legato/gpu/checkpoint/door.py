@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from ...protocol.errors import InvalidModel
+from ..embedded import EMBEDDED_MODELS, embedded_path
 from .checkpoint import Checkpoint
 from .directory import DirectoryCheckpoint
-from .embedded import EMBEDDED_MODELS, embedded_path
 from .gguf_checkpoint import GgufCheckpoint
 
 

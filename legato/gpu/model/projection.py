@@ -41,3 +41,37 @@ class DenseProjection:
         if self.bias is not None:
             residual = residual + self.bias
         return torch.addmm(residual, x, self.weight.t())
+
+
+class SlimProjection(DenseProjection):
+    """A projection for float32 on a CPU, quicker for a few rows at once.
+
+    With the weight as the left operand, MKL takes 1.25 ms instead of 2.15 for 2 rows
+    through 3072 x 576 on one core, and 14 instead of 36 for 4 through 49152 x 576; from
+    16 rows on there is nothing to gain.
+    """
+
+    FEW = range(2, 17)
+
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        """Project rows."""
+        if len(x) not in self.FEW:
+            return super().apply(x)
+        # Contiguous: attention kernels take a head's numbers to be side by side.
+        projected = torch.mm(self.weight, x.t()).t().contiguous()
+        return projected if self.bias is None else projected.add_(self.bias)
+
+    def add(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        """Project rows and add them to a residual."""
+        if len(x) not in self.FEW:
+            return super().add(x, residual)
+        return residual + self.apply(x)
+
+
+def choose_projection(
+    dtype: torch.dtype, device: torch.device
+) -> type[DenseProjection]:
+    """The quickest kind for a type on a device."""
+    if dtype == torch.float32 and device.type == "cpu":
+        return SlimProjection
+    return DenseProjection

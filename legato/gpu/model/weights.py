@@ -7,7 +7,7 @@ import torch
 
 from ..checkpoint import Checkpoint
 from ..checkpoint.parameters import EMBEDDING, FINAL_NORM, HEAD, ROPE_FACTORS
-from .projection import DenseProjection, Projection
+from .projection import Projection, choose_projection
 
 Progress = Callable[[float, str], None]
 Pack = Callable[[torch.Tensor, torch.Tensor | None], Projection]
@@ -62,7 +62,7 @@ def load_weights(
     dtype: torch.dtype,
     device: torch.device,
     *,
-    pack: Pack = DenseProjection,
+    pack: Pack | None = None,
     progress: Progress | None = None,
 ) -> DecoderWeights:
     """Read a checkpoint into memory.
@@ -74,12 +74,13 @@ def load_weights(
         checkpoint: Open.
         dtype: Of the weights.
         device: Where they go.
-        pack: Makes a projection of weight and bias.
+        pack: Makes a projection of weight and bias; None chooses.
         progress: Called with the share done, 0 to 1, and what is being done.
 
     Raises:
         InvalidModel: A parameter cannot be read.
     """
+    pack = pack or choose_projection(dtype, device)
     return _Loader(checkpoint, dtype, device, pack, progress).load()
 
 

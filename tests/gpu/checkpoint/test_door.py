@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from legato.gpu.checkpoint import EMBEDDED_MODELS, embedded, open_checkpoint
+from legato.gpu import embedded
+from legato.gpu.checkpoint import EMBEDDED_MODELS, open_checkpoint
 from legato.protocol.errors import InvalidModel
 
 

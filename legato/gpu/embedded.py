@@ -1,11 +1,14 @@
-"""Models that come as Python packages and need no download of their own."""
+"""Models that come as Python packages and need no download of their own.
+
+Apart from the checkpoints, so that listing models does not wait for torch.
+"""
 
 from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
-from ...protocol.errors import InvalidModel
+from ..protocol.errors import InvalidModel
 
 
 class EmbeddedModel(msgspec.Struct, frozen=True):
