@@ -5,12 +5,14 @@ waits, groups it by stream, and wakes each reader at most once.
 """
 
 import logging
+import time
 from collections.abc import Callable
 
 from ..mailbox import LoopInbox
 from ..protocol.core import CoreReport
 from ..protocol.requests import Emitted, Ended, StepOutput
 from .streams import OpenStream, Streams
+from .tracing import Tracer, sample
 
 log = logging.getLogger("legato.detokenizer")
 
@@ -21,6 +23,7 @@ class Detokenizer:
     Args:
         inbox: The core's reports.
         streams: The open streams.
+        tracer: Records each delivery.
         on_news: Told of every report once its output is delivered.
     """
 
@@ -28,22 +31,34 @@ class Detokenizer:
         self,
         inbox: LoopInbox[CoreReport],
         streams: Streams,
+        tracer: Tracer,
         on_news: Callable[[CoreReport], None],
     ) -> None:
         self._inbox = inbox
         self._streams = streams
+        self._tracer = tracer
         self._on_news = on_news
+        self._num_traced = 0
 
     async def run(self) -> None:
         """Work until cancelled; what waits in the inbox then is lost on purpose."""
         while True:
-            for report in await self._inbox.drain():
+            reports = await self._inbox.drain()
+            if self._tracer.on:
+                now_s = time.perf_counter()
+                self._tracer.count("detokenizer", now_s, len(reports))
+                self._tracer.count("detokenizer", now_s, 0)
+            for report in reports:
                 self.handle(report)
 
     def handle(self, report: CoreReport) -> None:
         """Take one report."""
-        if report.output is not None:
-            self._deliver(report.output)
+        output = report.output
+        if output is not None:
+            began_s = time.perf_counter()
+            self._deliver(output)
+            if self._tracer.on:
+                self._trace(output, began_s)
         self._on_news(report)
 
     def _deliver(self, output: StepOutput) -> None:
@@ -55,6 +70,18 @@ class Detokenizer:
             self._guard(request, self._push, tokens, ends.get(request))
         for request, ended in ends.items():
             self._guard(request, OpenStream.end, ended)
+
+    def _trace(self, output: StepOutput, began_s: float) -> None:
+        now_s, tracer = time.perf_counter(), self._tracer
+        touched = sample(self._num_traced, output.emitted)
+        self._num_traced += 1
+        tracer.span(
+            "detokenizer", "deliver", began_s, now_s, len(output.emitted), touched
+        )
+        for ended in output.ended:
+            tracer.span(
+                "streams", "last delta", began_s, now_s, requests=(ended.request,)
+            )
 
     def _push(
         self, stream: OpenStream, tokens: list[Emitted], ended: Ended | None

@@ -25,6 +25,7 @@ from ..protocol.requests import (
     Usage,
 )
 from .orders import OrderLine
+from .stages import Stages
 from .text import StreamText, Vocabulary
 
 # A reader that leaves so many tokens unread is paused, and runs again below the lower
@@ -40,11 +41,11 @@ class StreamObserver(Protocol):
         """A request's first token came, so long after its creation."""
         ...
 
-    def token_gap(self, itl_s: float) -> None:
-        """A later token came, so long after the one before."""
+    def token_gap(self, itl_s: float, tokens: int) -> None:
+        """Later tokens came, each so long after the one before."""
         ...
 
-    def ended(self, reason: FinishReason, usage: Usage, total_s: float) -> None:
+    def ended(self, reason: FinishReason, usage: Usage, stages: Stages) -> None:
         """A request ended."""
         ...
 
@@ -68,6 +69,7 @@ class OpenStream:
     ) -> None:
         params = generate.params
         self.generate = generate
+        self.stages = Stages(generate.created_s)
         self.admit: Admit | None = None
         self.emitted: list[int] = []
         self.ended = False
@@ -134,6 +136,8 @@ class OpenStream:
         """Deliver what is held back and the terminal event; only the first counts."""
         if self.ended:
             return
+        self.stages.admitted_s = ended.admitted_s
+        self.stages.started_s = ended.started_s
         if ended.failure is not None:
             self.fail(ended.failure.error(), ended.usage)
             return
@@ -176,8 +180,8 @@ class OpenStream:
     def _close(self, reason: FinishReason, usage: Usage) -> None:
         self.ended = True
         self._deltas.close()
-        total_s = time.perf_counter() - self.generate.created_s
-        self._observer.ended(reason, usage, total_s)
+        self.stages.ended_s = time.perf_counter()
+        self._observer.ended(reason, usage, self.stages)
 
     def _put(self, delta: Delta) -> None:
         self._unread += len(delta.token_ids)
@@ -190,11 +194,12 @@ class OpenStream:
         now_s = time.perf_counter()
         gap_s = (now_s - self._token_at_s) / num_tokens
         if not self.emitted:
+            self.stages.first_token_s = now_s
             self._observer.first_token(now_s - self.generate.created_s)
             num_tokens -= 1
             gap_s = 0.0  # what comes merged with the first token comes at once
-        for _ in range(num_tokens):
-            self._observer.token_gap(gap_s)
+        if num_tokens:
+            self._observer.token_gap(gap_s, num_tokens)
         self._token_at_s = now_s
 
 

@@ -5,6 +5,7 @@ loop nor every other prompt, and fails only the request at fault.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -14,7 +15,9 @@ from ..protocol.errors import ContextOverflow, Overloaded
 from ..protocol.requests import Admit, Generate, Prompt
 from ..protocol.steps import RowSampling
 from .orders import OrderLine
+from .stages import Stages
 from .streams import Streams
+from .tracing import Tracer
 
 NUM_THREADS = 2
 
@@ -35,6 +38,7 @@ class Tokenizer:
         encoder: Does it; called from threads.
         streams: To find out who still waits, and to fail one.
         core: Takes the admissions.
+        tracer: Records each encoding.
         max_context: Positions a sequence may have.
         ends: The model's own end tokens.
     """
@@ -45,6 +49,7 @@ class Tokenizer:
         encoder: Encoder,
         streams: Streams,
         core: OrderLine,
+        tracer: Tracer,
         *,
         max_context: int,
         ends: Sequence[int],
@@ -53,6 +58,7 @@ class Tokenizer:
         self._encoder = encoder
         self._streams = streams
         self._core = core
+        self._tracer = tracer
         self._max_context = max_context
         self._ends = tuple(ends)
 
@@ -73,22 +79,32 @@ class Tokenizer:
         self, job: Generate, threads: ThreadPoolExecutor, free: asyncio.Semaphore
     ) -> None:
         try:
-            if not self._unwanted(job):
+            stream = self._streams.get(job.request)
+            if stream is not None and not stream.ended:
+                stages = stream.stages
+                stages.encoding_s = time.perf_counter()
                 loop = asyncio.get_running_loop()
                 work = loop.run_in_executor(threads, self._encoder.encode, job.prompt)
-                self._admit(job, await work)
+                ids = await work
+                stages.encoded_s = time.perf_counter()
+                self._trace(job, stages, len(ids))
+                self._admit(job, ids)
         except Exception as error:
             # A tokenizer or template that breaks in a new way breaks one request.
             self._streams.fail(job.request, error)
         finally:
             free.release()
 
-    def _unwanted(self, job: Generate) -> bool:
-        stream = self._streams.get(job.request)
-        return stream is None or stream.ended
+    def _trace(self, job: Generate, stages: Stages, num_tokens: int) -> None:
+        if self._tracer.on:
+            began_s, ended_s = stages.encoding_s, stages.encoded_s
+            self._tracer.span(
+                "tokenizer", "encode", began_s, ended_s, num_tokens, (job.request,)
+            )
 
     def _admit(self, job: Generate, ids: tuple[int, ...]) -> None:
-        if self._unwanted(job):
+        stream = self._streams.get(job.request)
+        if stream is None or stream.ended:
             return
         order = admission(job, ids, self._max_context, self._ends)
         try:
@@ -97,8 +113,6 @@ class Tokenizer:
             raise Overloaded(
                 "the scheduler's queue is full", retry_after_s=1.0
             ) from None
-        stream = self._streams.get(job.request)
-        assert stream is not None, "checked above, and nothing ran in between"
         stream.admit = order
 
 

@@ -13,10 +13,11 @@ from ..actors.core_process import ProcessCore
 from ..actors.detokenizer import Detokenizer
 from ..actors.orders import OrderLine, SetBatching
 from ..actors.scheduling.batching import Batching
-from ..actors.streams import StreamObserver, Streams
+from ..actors.streams import Streams
 from ..actors.supervisor import Supervisor
 from ..actors.text import PromptEncoder, Vocabulary
 from ..actors.tokenizer import Tokenizer
+from ..actors.tracing import Tracer
 from ..gpu.source import Model
 from ..mailbox import LoopInbox, Mailbox, MailboxStats, Overflow
 from ..protocol.core import CoreReport
@@ -25,7 +26,9 @@ from ..protocol.models import TextSource
 from ..protocol.requests import Generate
 from ..protocol.steps import RunnerLimits
 from .core_view import CoreView
+from .metrics import EngineMetrics
 from .settings import EngineSettings
+from .tracing import Tracing
 
 # Merged beyond this: a front end that lags gets fewer, longer reports and the core
 # never waits for it.
@@ -41,7 +44,7 @@ class Assembly:
     Args:
         model: What to run.
         settings: Unpacked here, and nowhere below.
-        observer: Hears of streams.
+        metrics: Hears of streams, and of the core's output.
         core: Told of each of the core's reports.
         on_failure: Told once, when nothing can run any more.
     """
@@ -50,13 +53,13 @@ class Assembly:
         self,
         model: Model,
         settings: EngineSettings,
-        observer: StreamObserver,
+        metrics: EngineMetrics,
         core: CoreView,
         on_failure: Callable[[Failure], None],
     ) -> None:
         self._model = model
         self._settings = settings
-        self._observer = observer
+        self._metrics = metrics
         self._view = core
         self._batching: Batching | None = None
         self._reports = LoopInbox[CoreReport](
@@ -77,6 +80,7 @@ class Assembly:
             self._brief_core,
             on_failure,
         )
+        self.tracing = Tracing(Tracer(), self.orders, self.mailboxes)
         self.supervisor = Supervisor(settings.restarts())
         self.text: TextSource
         self.vocabulary: Vocabulary
@@ -95,14 +99,17 @@ class Assembly:
         """
         await self.keeper.start()
         await in_thread(self._read_text)
-        self.streams = Streams(self.vocabulary, self.orders, self._observer)
+        self.streams = Streams(self.vocabulary, self.orders, self._metrics)
         self.limits = await self._ready()
-        detokenizer = Detokenizer(self._reports, self.streams, self._hear)
+        detokenizer = Detokenizer(
+            self._reports, self.streams, self.tracing.tracer, self._hear
+        )
         tokenizer = Tokenizer(
             self._prompts,
             self.encoder,
             self.streams,
             self.orders,
+            self.tracing.tracer,
             max_context=self.limits.max_context,
             ends=self.text.stop_ids,
         )
@@ -145,8 +152,13 @@ class Assembly:
             self.orders.put_urgent(SetBatching(self._batching))
         self.streams.resume_all()
         self._view.ask_again(self.orders)
+        self.tracing.renew()
 
     def _hear(self, report: CoreReport) -> None:
+        if report.output is not None:
+            self._metrics.delivered(report.output.finished_s)
+        if report.trace is not None:
+            self.tracing.hear(report.trace)
         self._view.hear(report)
         self.keeper.hear(report)
 

@@ -226,6 +226,20 @@ class Engine:
         """Everything, in Prometheus' text format."""
         return self._life.metrics.text()
 
+    async def trace(self, duration_s: float) -> bytes:
+        """Record what every actor and the device do, for Perfetto or Chrome.
+
+        Cancelling ends the recording.
+
+        Args:
+            duration_s: How long; at most ten minutes.
+
+        Raises:
+            InvalidRequest: A length out of range.
+            Overloaded: Another trace is being recorded.
+        """
+        return await self._life.assembly.tracing.record(duration_s, self.name)
+
     def set_batching(self, batching: Batching) -> None:
         """Change the batching strategy; running sequences are not touched."""
         self._life.assembly.set_batching(batching)
@@ -255,6 +269,11 @@ class Engine:
             raise Overloaded(
                 "too many prompts wait to be tokenized", retry_after_s=1.0
             ) from None
+        tracer = assembly.tracing.tracer
+        if tracer.on:
+            ended_s = time.perf_counter()
+            requests = (generate.request,)
+            tracer.span("engine", "generate", now_s, ended_s, requests=requests)
         return Stream(opened, streams)
 
     def _check_ids(self, params: SamplingParams) -> None:

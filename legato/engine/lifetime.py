@@ -77,6 +77,7 @@ class Lifetime:
             await assembly.stop(shut_down())
             raise
         self._assembly = assembly
+        self.metrics.lag.start()
         self._watch = asyncio.create_task(self._watch_actors(), name="legato-watch")
         self.door.state = "ready"
 
@@ -91,6 +92,7 @@ class Lifetime:
         if self.door.state != "failed":
             self.door.state = "closed"
         watch.cancel()
+        self.metrics.lag.stop()
         stopping = asyncio.ensure_future(self._assembly.stop(shut_down()))
         try:
             await asyncio.shield(stopping)
@@ -111,18 +113,26 @@ class Lifetime:
 
     def stats(self) -> EngineStats:
         """A snapshot of everything."""
-        assembly = self.assembly
+        assembly, core = self.assembly, self.core.stats
         return EngineStats(
             state=self.door.state,
             model=self.name,
             open_streams=len(assembly.streams),
-            core=self.core.stats,
+            core=core,
             core_restarts=assembly.keeper.num_restarts,
             mailboxes=assembly.mailboxes(),
             ttft_ms_p50=self.metrics.ttft_ms_p50(),
             itl_ms_p50=self.metrics.itl_ms(0.5),
             itl_ms_p99=self.metrics.itl_ms(0.99),
             output_tokens_per_s=self.metrics.tokens_per_s(),
+            delivery_ms_p50=self.metrics.delivery_ms(0.5),
+            delivery_ms_p99=self.metrics.delivery_ms(0.99),
+            step_ms_p50=1e3 * core.step_times.quantile(0.5),
+            plan_ms_p50=1e3 * core.plan_times.quantile(0.5),
+            plan_ms_p99=1e3 * core.plan_times.quantile(0.99),
+            loop_lag_ms_p99=self.metrics.lag_ms(0.99),
+            core_lag_ms_p99=1e3 * core.loop_lags.quantile(0.99),
+            stages=self.metrics.stage_times(),
         )
 
     def _open_model(self) -> Model:

@@ -155,6 +155,8 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
         usage: What it took.
         failure: Set if and only if the reason is ``error``.
         end_token: The emitted last token is an end token, and no text.
+        admitted_s: The clock as the scheduler took it in; 0: it did not.
+        started_s: And as it got its first slot; 0: it never did.
     """
 
     request: int
@@ -162,6 +164,8 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     usage: Usage
     failure: Failure | None = None
     end_token: bool = False
+    admitted_s: float = 0.0
+    started_s: float = 0.0
 
 
 class StepOutput(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -7,9 +7,11 @@ import pytest
 
 from legato.actors.detokenizer import Detokenizer
 from legato.actors.orders import OrderLine
+from legato.actors.stages import Stages
 from legato.actors.streams import OpenStream, Streams
 from legato.actors.text import Vocabulary
 from legato.actors.tokenizer import admission
+from legato.actors.tracing import Tracer
 from legato.gpu.fake import fake_text
 from legato.mailbox import LoopInbox, Mailbox, MailboxClosed
 from legato.protocol.core import CoreReport
@@ -27,6 +29,7 @@ from legato.protocol.requests import (
     Usage,
 )
 from legato.protocol.sampling import SamplingParams
+from legato.protocol.tracing import TraceSpan
 
 VOCABULARY = Vocabulary.load(fake_text().vocabulary)
 
@@ -47,16 +50,18 @@ class Ears:
 
     def __init__(self) -> None:
         self.ends: list[tuple[FinishReason, Usage]] = []
+        self.stages: Stages | None = None
         self.firsts = 0
         self.gaps = 0
 
     def first_token(self, ttft_s: float) -> None:
         self.firsts += 1
 
-    def token_gap(self, itl_s: float) -> None:
-        self.gaps += 1
+    def token_gap(self, itl_s: float, tokens: int) -> None:
+        self.gaps += tokens
 
-    def ended(self, reason: FinishReason, usage: Usage, total_s: float) -> None:
+    def ended(self, reason: FinishReason, usage: Usage, stages: Stages) -> None:
+        self.stages = stages
         self.ends.append((reason, usage))
 
 
@@ -70,8 +75,12 @@ class Desk:
         self.ears = Ears()
         self.streams = Streams(vocabulary, self.line, self.ears)
         self.news: list[CoreReport] = []
+        self.tracer = Tracer()
         self.detokenizer = Detokenizer(
-            LoopInbox[CoreReport]("reports", 8), self.streams, self.news.append
+            LoopInbox[CoreReport]("reports", 8),
+            self.streams,
+            self.tracer,
+            self.news.append,
         )
 
     def open(self, request: int = 1, **options: object) -> OpenStream:
@@ -198,6 +207,35 @@ def test_a_reader_that_stops_is_paused_and_resumed_by_its_reading():
         assert desk.sent() == [Credit(1, False)]
         assert len((await stream.read()).text) == 258
         assert desk.sent() == [Credit(1, True)]
+
+    perform(body)
+
+
+def test_a_streams_stages_are_marked_with_the_cores_own():
+    async def body(desk: Desk) -> None:
+        stream = desk.open()
+        desk.step(b"a")
+        desk.step(b"b", ended=end(admitted_s=3.0, started_s=4.0))
+        stages = desk.ears.stages
+        assert stages is stream.stages
+        assert (stages.admitted_s, stages.started_s) == (3.0, 4.0)
+        assert 0 < stages.first_token_s <= stages.ended_s
+
+    perform(body)
+
+
+def test_a_delivery_is_recorded_with_the_requests_it_ends():
+    async def body(desk: Desk) -> None:
+        desk.open()
+        desk.step(b"x")
+        desk.tracer.start()
+        desk.step(b"ab", ended=end())
+        events = desk.tracer.stop().events
+        spans = [event for event in events if isinstance(event, TraceSpan)]
+        assert [(span.track, span.count, span.requests) for span in spans] == [
+            ("detokenizer", 2, (1, 1)),
+            ("streams", 0, (1,)),
+        ]
 
     perform(body)
 

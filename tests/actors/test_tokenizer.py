@@ -3,14 +3,17 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from legato.actors.orders import OrderLine
+from legato.actors.stages import Stages
 from legato.actors.streams import OpenStream, Streams
 from legato.actors.text import Vocabulary
 from legato.actors.tokenizer import Tokenizer
+from legato.actors.tracing import Tracer
 from legato.gpu.fake import fake_text
 from legato.mailbox import Mailbox, MailboxClosed
 from legato.protocol.errors import ContextOverflow, EngineFailed, Overloaded
 from legato.protocol.requests import Admit, FinishReason, Generate, Prompt, Usage
 from legato.protocol.sampling import SamplingParams
+from legato.protocol.tracing import TraceSpan
 
 VOCABULARY = Vocabulary.load(fake_text().vocabulary)
 
@@ -19,8 +22,8 @@ class Deaf:
     """An observer that does not listen."""
 
     def first_token(self, ttft_s: float) -> None: ...
-    def token_gap(self, itl_s: float) -> None: ...
-    def ended(self, reason: FinishReason, usage: Usage, total_s: float) -> None: ...
+    def token_gap(self, itl_s: float, tokens: int) -> None: ...
+    def ended(self, reason: FinishReason, usage: Usage, stages: Stages) -> None: ...
 
 
 class SlowEncoder:
@@ -48,11 +51,13 @@ class Desk:
         self.streams = Streams(VOCABULARY, self.line, Deaf())
         self.inbox = Mailbox[Generate]("tokenizer", 16)
         self.encoder = SlowEncoder()
+        self.tracer = Tracer()
         self.tokenizer = Tokenizer(
             self.inbox,
             self.encoder,
             self.streams,
             self.line,
+            self.tracer,
             max_context=100,
             ends=(256,),
         )
@@ -101,6 +106,21 @@ def test_a_prompt_becomes_an_admission():
         assert order.stop_token_ids == (9,)
         assert stream.admit == order
         assert all("legato-tokenizer" in name for name in desk.encoder.threads)
+
+    perform(body)
+
+
+def test_an_encoding_is_marked_and_recorded():
+    async def body(desk: Desk) -> None:
+        desk.tracer.start()
+        stream = desk.ask(1, "hello")
+        await desk.admitted()
+        stages = stream.stages
+        assert 0 < stages.encoding_s <= stages.encoded_s
+        (span,) = desk.tracer.stop().events
+        assert span == TraceSpan(
+            "tokenizer", "encode", stages.encoding_s, stages.encoded_s, 5, (1,)
+        )
 
     perform(body)
 
