@@ -41,6 +41,17 @@ def test_a_static_batch_takes_all_its_pages_at_the_start(new_drive):
     assert drive.tokens[1] == drive.truth(1)
 
 
+def test_a_static_batch_copies_a_cached_tail_to_the_right_page(new_drive):
+    drive = new_drive(batching=Static(size=1))
+    drive.admit(0, (*range(10),), 3)
+    drive.finish()
+    drive.admit(1, (*range(9), 50), 18)
+    plan = drive.plan()
+    assert plan.copies[0][1] == plan.opens[0].pages[2]
+    drive.finish()
+    assert drive.tokens[1] == drive.truth(1)
+
+
 def test_a_change_of_strategy_touches_nothing_that_runs(new_drive):
     drive = new_drive(batching=Static(size=2, max_wait_s=60.0))
     for request in range(3):
