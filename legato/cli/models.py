@@ -11,7 +11,7 @@ def models() -> None:
     Example:
       legato models
     """
-    from ..gpu.checkpoint.embedded import EMBEDDED_MODELS, embedded_path
+    from ..gpu.embedded import EMBEDDED_MODELS, embedded_path
     from ..protocol.errors import InvalidModel
 
     for name, model in EMBEDDED_MODELS.items():
