@@ -16,6 +16,7 @@ from .chat import chat
 from .generate import generate
 from .models import models
 from .serve import serve
+from .trace import trace
 
 EXIT_FAILED = 1
 EXIT_YOURS = 2
@@ -52,5 +53,5 @@ def main() -> None:
     """
 
 
-for command in (chat, generate, serve, models):
+for command in (chat, generate, serve, trace, models):
     main.add_command(command)
