@@ -1,8 +1,9 @@
 """The composer: fills one step's token budget with rows.
 
 Running decodes first, then chunks of prompts. Of the prompts, the most urgent priority
-and in it the highest response ratio goes first: a short prompt slips in between the
-chunks of a long one, and the long one's growing wait makes sure that it gets its turn.
+(as raised by waiting) and in it the highest response ratio goes first: a short prompt
+slips in between the chunks of a long one, and the long one's growing wait makes sure
+that it gets its turn.
 
 The bound: a step computes at most ``max_step_tokens`` positions, and D running streams
 get a row each in ceil(D / max_step_tokens) steps, whatever the prompts.
@@ -33,6 +34,7 @@ class Composer:
         pressure: Preemption.
         starts: The way in.
         step_tokens: Positions in a step.
+        patience_s: Seconds of waiting that are worth one priority.
     """
 
     def __init__(
@@ -42,12 +44,14 @@ class Composer:
         pressure: Pressure,
         starts: Starts,
         step_tokens: int,
+        patience_s: float,
     ) -> None:
         self._roster = roster
         self._storage = storage
         self._pressure = pressure
         self._starts = starts
         self._step_tokens = step_tokens
+        self._patience_s = patience_s
 
     def fill(self, draft: Flight, now_s: float) -> None:
         """Add all rows that the budget, the pages and the order allow."""
@@ -118,11 +122,14 @@ class Composer:
                 return
 
     def _next_prompt(self, now_s: float) -> Sequence | None:
+        prefill = self._roster.prefill
+        top = min((sequence.priority for sequence in prefill), default=0)
         best = None
         best_rank = (0, 0.0)
-        for sequence in self._roster.prefill:
-            ratio = (now_s - sequence.queued_s) / sequence.remaining
-            rank = (sequence.priority, -ratio)
+        for sequence in prefill:
+            wait_s = now_s - sequence.queued_s
+            level = sequence.priority - int(wait_s / self._patience_s)
+            rank = (max(level, top), -wait_s / sequence.remaining)
             if best is None or rank < best_rank:
                 best, best_rank = sequence, rank
         return best

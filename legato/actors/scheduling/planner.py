@@ -64,7 +64,12 @@ class Planner:
             settings.batching,
         )
         self._composer = Composer(
-            self._roster, self._storage, self._pressure, self._starts, self._step_tokens
+            self._roster,
+            self._storage,
+            self._pressure,
+            self._starts,
+            self._step_tokens,
+            settings.patience_s,
         )
         self._settlement = Settlement(
             self._roster, self._storage, self._twins, self._pressure

@@ -92,3 +92,17 @@ def test_a_chunk_that_does_not_end_the_prompt_samples_nothing(new_drive):
     assert [row.num_tokens for row in (*first.rows, *second.rows)] == [16, 4]
     assert not first.rows[0].samples
     assert drive.commit().emitted == ()
+
+
+def test_urgent_prompts_delay_the_chunks_of_others_but_never_starve_them(new_drive):
+    drive = new_drive(max_step_tokens=8, patience_s=1.0, prefix_cache=False)
+    drive.admit(0, 40, 2, priority=1)
+    drive.step()
+    for request in range(1, 400):
+        drive.admit(request, 8, 1, priority=0)
+        drive.step()
+        if 0 in drive.ended:
+            break
+    # One patience raises it to the others' priority, its ratio does the rest.
+    assert 1.0 < drive.now_s < 2.5
+    assert drive.tokens[0] == drive.truth(0)
