@@ -108,6 +108,7 @@ class Instruments:
             cached_tokens=planner.prefix_hit_tokens,
             output_tokens=planner.emitted_tokens,
             steps=gauge.steps,
+            in_flight=planner.steps_in_flight,
             busy_s=gauge.busy_s,
             idle_s=gauge.idle_s,
             plan_s=gauge.plan_s,

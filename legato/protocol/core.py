@@ -26,6 +26,7 @@ class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         cached_tokens: Of those, served from the prefix cache.
         output_tokens: Emitted.
         steps: Committed.
+        in_flight: Steps under way: one runs, the others wait for it.
         busy_s: Time the device spent in steps.
         idle_s: Bubbles: time it stood still although work could run.
         plan_s: Host time spent planning and committing.
@@ -52,6 +53,7 @@ class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cached_tokens: int = 0
     output_tokens: int = 0
     steps: int = 0
+    in_flight: int = 0
     busy_s: float = 0.0
     idle_s: float = 0.0
     plan_s: float = 0.0

@@ -3,6 +3,16 @@
 
 const PERIOD_MS = 1000;
 const HISTORY = 120;
+const STAGES = {
+  request_tokenize_queue_time: "waiting for the tokenizer",
+  request_tokenize_time: "tokenizing",
+  request_admit_time: "waiting for the scheduler",
+  request_queue_time: "waiting for a slot",
+  request_prefill_time: "prefill, to the first token",
+  request_decode_time: "decode, to the end",
+  request_inference_time: "prefill and decode",
+  e2e_request_latency: "the whole request",
+};
 const $ = (id) => document.getElementById(id);
 
 let key = "";
@@ -13,8 +23,8 @@ const history = { tokens: [], bubbles: [] };
 
 const number = (value, digits = 0) =>
   value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-const ms = (value) => (value ? `${number(value, value < 10 ? 2 : 0)} ms` : "–");
-const percent = (share) => `${number(100 * share, 1)} %`;
+const ms = (value) => (value ? `${number(value, value < 10 ? 2 : 0)}\u00a0ms` : "–");
+const percent = (share) => `${number(100 * share, 1)}\u00a0%`;
 
 function make(tag, text = "", className = "") {
   const element = document.createElement(tag);
@@ -59,7 +69,8 @@ function mailbox(name, box) {
   Object.assign(meter, { min: 0, max: box.capacity, high: box.capacity * 0.8, optimum: 0 });
   meter.value = box.depth;
   setText(depth, `${number(box.depth)} of ${number(box.capacity)}`);
-  setText(wait, taken > 0 ? `waits ${ms((1000 * (box.waited_s - before.waited_s)) / taken)}` : "no wait");
+  const mean = taken > 0 ? (1000 * (box.waited_s - before.waited_s)) / taken : 0;
+  setText(wait, taken > 0 ? `waits ${ms(mean)}` : "");
 }
 
 function figure(name, text) {
@@ -96,14 +107,16 @@ function remember(values, value) {
 }
 
 function rates(core, at) {
-  if (!last || core.steps < last.core.steps) return { bubbles: 0, busy: 0, steps: 0 };
+  if (!last || core.steps < last.core.steps) return { bubbles: 0, busy: 0, steps: 0, step_ms: 0 };
   const idle = core.idle_s - last.core.idle_s;
   const busy = core.busy_s - last.core.busy_s;
+  const steps = core.steps - last.core.steps;
   const span = (at - last.at) / 1000;
   return {
     bubbles: idle + busy > 0 ? idle / (idle + busy) : 0,
     busy: Math.min(1, busy / span),
-    steps: (core.steps - last.core.steps) / span,
+    steps: steps / span,
+    step_ms: steps ? (1000 * busy) / steps : 0,
   };
 }
 
@@ -113,10 +126,16 @@ function drawPipeline(engine, boxes, rate) {
   actor("Tokenizer", `median ${ms(stage(engine, "request_tokenize_time").p50_ms)}`);
   mailbox("orders", boxes.get("scheduler") || boxes.get("orders"));
   actor("Scheduler", `plans in ${ms(engine.plan_ms_p50)}`);
-  mailbox("plans", boxes.get("executor"));
-  actor("Device", `step ${ms(engine.step_ms_p50)}, busy ${percent(rate.busy)}`);
+  mailbox("plans", { ...plans(engine.core), name: "" });
+  actor("Device", `step ${ms(rate.step_ms)}, busy ${percent(rate.busy)}`);
   mailbox("reports", boxes.get("detokenizer"));
   actor("Detokenizer", `delivers in ${ms(engine.delivery_ms_p50)}`);
+}
+
+// The executor's mailbox: of the steps under way one runs, the others wait.
+function plans(core) {
+  const depth = Math.max(0, core.in_flight - 1);
+  return { depth, capacity: Math.max(1, depth), got: 0, waited_s: 0 };
 }
 
 function stage(engine, name) {
@@ -135,10 +154,10 @@ function drawFigures(engine, rate) {
   figure("Pages in use", percent(core.pages_total ? core.pages_used / core.pages_total : 0));
   figure("First token, median", ms(engine.ttft_ms_p50));
   figure("Between tokens, median", ms(engine.itl_ms_p50));
-  figure("Between tokens, 99 %", ms(engine.itl_ms_p99));
-  figure("Step end to stream, 99 %", ms(engine.delivery_ms_p99));
-  figure("Loop lag, front end, 99 %", ms(engine.loop_lag_ms_p99));
-  figure("Loop lag, core, 99 %", ms(engine.core_lag_ms_p99));
+  figure("Between tokens, 99\u00a0%", ms(engine.itl_ms_p99));
+  figure("Step end to stream, 99\u00a0%", ms(engine.delivery_ms_p99));
+  figure("Loop lag, front end, 99\u00a0%", ms(engine.loop_lag_ms_p99));
+  figure("Loop lag, core, 99\u00a0%", ms(engine.core_lag_ms_p99));
   figure("Restarts", number(core.restarts + (engine.core_restarts || 0)));
 }
 
@@ -146,7 +165,7 @@ function drawStages(stages) {
   for (const one of stages) {
     const row = slot($("stages"), one.name, () => {
       const made = make("tr");
-      const title = make("th", one.name.replace(/^request_|_time$/g, "").replaceAll("_", " "));
+      const title = make("th", STAGES[one.name] || one.name);
       title.scope = "row";
       made.append(title, make("td"), make("td"), make("td"));
       return made;
