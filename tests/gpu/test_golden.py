@@ -77,7 +77,8 @@ def test_an_answer_alone_is_the_references(
 def test_answers_in_a_batch_of_32_with_chunked_prompts_are_the_references(
     build: Callable[[str], ModelRunner], theatre: SimpleNamespace
 ) -> None:
-    cases = (CASES * 3)[:32]
+    short = [case for case in CASES if case["name"] != "long"]
+    cases = (CASES + short * 2)[:32]
     lines = [line_of(theatre, case, slot) for slot, case in enumerate(cases)]
     theatre.Stage(build("float32"), chunk=13).play(lines)
     for case, line in zip(cases, lines, strict=True):
@@ -92,7 +93,7 @@ def test_bfloat16_stays_near_when_led_along_the_references_answer(
         theatre.Line(
             tuple(case["prompt_ids"]),
             WANTS,
-            min(16, len(case["output_ids"])),
+            min(8, len(case["output_ids"])),
             slot,
             forced=tuple(case["output_ids"]),
         )
