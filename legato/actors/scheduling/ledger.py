@@ -49,6 +49,15 @@ class Flight:
         self.num_samples += row.samples
         sequence.flight = self
 
+    def close(self) -> None:
+        """Let go of rows and sequences after the landing.
+
+        Its sequences still point here: without this each step would be a cycle, left
+        to the garbage collector.
+        """
+        self.rows.clear()
+        self.sequences.clear()
+
     def plan(self) -> StepPlan:
         """Build the message."""
         return StepPlan(

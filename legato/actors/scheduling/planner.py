@@ -160,6 +160,7 @@ class Planner:
         flight = self._ledger.land(result)
         output = self._settlement.settle(flight, result)
         self._storage.land(flight)
+        flight.close()
         return output
 
     def take_output(self, now_s: float) -> StepOutput | None:

@@ -1,5 +1,7 @@
 """Steps in flight and the fence around them."""
 
+import gc
+
 import pytest
 
 from legato.protocol.requests import Cancel
@@ -59,3 +61,18 @@ def test_fenced_pages_are_counted_as_used(new_drive):
     assert (stats.pages_used, stats.pages_fenced) == (3, 3)
     drive.commit()
     assert drive.planner.stats(0.0).pages_used == 0
+
+
+def test_a_landed_step_leaves_nothing_to_the_garbage_collector(new_drive):
+    drive = new_drive(prefix_cache=False)
+    gc.collect()
+    gc.disable()
+    try:
+        for request in range(20):
+            drive.admit(request, 3, 3)
+            drive.finish()
+        drive.admit(20, 3, 3)
+        drive.finish()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
