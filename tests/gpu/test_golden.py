@@ -88,20 +88,22 @@ def test_answers_in_a_batch_of_32_with_chunked_prompts_are_the_references(
 def test_bfloat16_stays_near_when_led_along_the_references_answer(
     build: Callable[[str], ModelRunner], theatre: SimpleNamespace
 ) -> None:
-    # Where bfloat16 is not native a step takes seconds: the first tokens must do.
+    # Where bfloat16 is not native a token takes 0.05 s of a core, so the longest
+    # prompt and the later tokens are left out.
+    cases = [case for case in CASES if case["name"] != "long"]
     lines = [
         theatre.Line(
             tuple(case["prompt_ids"]),
             WANTS,
-            min(8, len(case["output_ids"])),
+            min(16, len(case["output_ids"])),
             slot,
             forced=tuple(case["output_ids"]),
         )
-        for slot, case in enumerate(CASES)
+        for slot, case in enumerate(cases)
     ]
     theatre.Stage(build("bfloat16")).play(lines)
     agreed, differences = [], []
-    for case, line in zip(CASES, lines, strict=True):
+    for case, line in zip(cases, lines, strict=True):
         for want, got in zip(case["steps"], line.sampled, strict=False):
             agreed.append(got.token == want["id"])
             ours = dict(zip(got.logprobs.ids, got.logprobs.values, strict=True))
