@@ -3,11 +3,10 @@
 Drives the planner alone, on a simulated device and clock, through a trace like those
 that servers record: bursts, long-tail prompts, conversations over shared system
 prompts, three priorities, tenants of very unequal demand, slow readers, people who
-leave. Nothing sleeps: a step takes the time of a cost model, so an hour of service runs
-in minutes. Prints waiting times by priority, the worst wait, pool use, preemptions and
-prefix hits; then the share that eight greedy tenants get of a saturated device
-(Jain's index, 1 is equal); then the planner's own cost for a step (plan and commit) at
-1, 64, 256 and 1,024 running sequences.
+leave. Nothing sleeps: a step takes the time of a cost model. Prints waiting times by
+priority, pool use, preemptions and prefix hits; then the share that eight greedy
+tenants get of a saturated device (Jain's index, 1 is equal); then the planner's own
+cost for a step (plan and commit) by running sequences.
 
 The floor of the planner's cost is a message a row each way: the time to build the
 plan's and the result's structs alone is printed beside it.
@@ -180,8 +179,9 @@ def simulate(
     stats = planner.stats(simulation.now_s)
     assert stats.pages_used == 0, "pages leaked"
     waits = simulation.waits
-    print(f"{requests} requests in {simulation.now_s:.0f} simulated seconds, device")
-    print(f"busy {simulation.busy_s / simulation.now_s:.0%}, {stats.steps} steps,")
+    busy = simulation.busy_s / simulation.now_s
+    print(f"{requests} requests in {simulation.now_s:.0f} simulated seconds,")
+    print(f"device busy {busy:.1%}, {stats.steps} steps,")
     print(f"{stats.emitted_tokens} tokens, {simulation.refused} refused as overload")
     print("wait for the first token (s):      p50     p99     max   requests")
     for priority in sorted(waits):
