@@ -8,8 +8,7 @@ priority, pool use, preemptions and prefix hits; then the share that eight greed
 tenants get of a saturated device (Jain's index, 1 is equal); then the planner's own
 cost for a step (plan and commit) by running sequences.
 
-The floor of the planner's cost is a message a row each way: the time to build the
-plan's and the result's structs alone is printed beside it.
+The floor, printed beside it: building a step's messages and nothing else.
 
     python benchmarks/scheduling.py --requests 1000000
 
