@@ -16,6 +16,7 @@ class CoreView:
     def __init__(self) -> None:
         self._waiters: dict[int, asyncio.Future[None]] = {}
         self._tokens = count()
+        self._closed = False
         self.stats = CoreStats()
 
     def hear(self, report: CoreReport) -> None:
@@ -30,8 +31,10 @@ class CoreView:
     async def wait_idle(self, line: OrderLine) -> None:
         """Wait until nothing lives in the core; ``stats`` are then of that moment.
 
-        Cancelling leaves nothing behind.
+        A core that is gone is at rest. Cancelling leaves nothing behind.
         """
+        if self._closed:
+            return
         token = next(self._tokens)
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[token] = waiter
@@ -48,6 +51,7 @@ class CoreView:
 
     def close(self) -> None:
         """Wake whoever waits: the core is gone, and so at rest."""
+        self._closed = True
         for waiter in self._waiters.values():
             if not waiter.done():
                 waiter.set_result(None)

@@ -53,6 +53,7 @@ def test_past_the_limit_every_stream_ends_with_the_cause(play: Play):
             assert "told to fail at step 1" in str(answer)
         assert engine.state == "failed"
         assert "told to fail" in engine.failure
+        await engine.wait_idle()  # a core that is gone is at rest
         with pytest.raises(EngineFailed, match="told to fail"):
             await engine.generate("afterwards", params)
 
