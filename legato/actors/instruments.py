@@ -103,6 +103,7 @@ class Instruments:
             pages_free=planner.pages_free,
             pages_cached=planner.pages_cached,
             pages_used=planner.pages_used,
+            pages_peak=planner.pages_peak,
             preemptions=planner.preemptions,
             prompt_tokens=planner.prompt_tokens,
             cached_tokens=planner.prefix_hit_tokens,

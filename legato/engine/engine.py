@@ -204,6 +204,11 @@ class Engine:
         return self._life.assembly.limits.max_context
 
     @property
+    def page_bytes(self) -> int:
+        """Memory of one page of the key-value cache; 0 without a real device."""
+        return self._life.assembly.limits.page_bytes
+
+    @property
     def vocab_size(self) -> int:
         """Token ids are below this."""
         return self._life.assembly.limits.vocab_size

@@ -21,6 +21,7 @@ class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         pages_free: Not holding anything.
         pages_cached: Held by the prefix cache alone.
         pages_used: Held by sequences.
+        pages_peak: The most that were held by sequences at once.
         preemptions: Sequences that lost their slot to another.
         prompt_tokens: Admitted in prompts.
         cached_tokens: Of those, served from the prefix cache.
@@ -48,6 +49,7 @@ class CoreStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pages_free: int = 0
     pages_cached: int = 0
     pages_used: int = 0
+    pages_peak: int = 0
     preemptions: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0

@@ -34,6 +34,7 @@ class PagePool:
         # An OrderedDict, because taking the oldest of a plain dict walks over the
         # holes that earlier removals left.
         self._cached: OrderedDict[int, None] = OrderedDict()
+        self.peak_used = 0
 
     @property
     def num_free(self) -> int:
@@ -71,12 +72,14 @@ class PagePool:
         else:
             return None
         self._references[page] = 1
+        self.peak_used = max(self.peak_used, self.num_used)
         return page
 
     def share(self, page: int) -> None:
         """Add a reference to a page that is used or cached."""
         if self._references[page] == 0:
             del self._cached[page]
+            self.peak_used = max(self.peak_used, self.num_used)
         self._references[page] += 1
 
     def release(self, page: int) -> None:

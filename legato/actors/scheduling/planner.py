@@ -238,6 +238,7 @@ class Planner:
             pages_free=pool.num_free,
             pages_cached=pool.num_cached,
             pages_used=pool.num_used,
+            pages_peak=pool.peak_used,
             pages_fenced=self._ledger.num_fenced,
             pages_total=pool.num_pages,
             fragmentation=_fragmentation(seated),

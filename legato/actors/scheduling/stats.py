@@ -17,6 +17,7 @@ class PlannerStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         pages_free: Pages nobody uses or remembers.
         pages_cached: Pages only the prefix cache remembers.
         pages_used: Pages in use, those behind the step fence included.
+        pages_peak: The most that were ever in use at once.
         pages_fenced: References that wait for a step in flight.
         pages_total: Pages of the runner: always free + cached + used.
         fragmentation: Share of the used pages' positions that no token takes.
@@ -49,6 +50,7 @@ class PlannerStats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pages_free: int
     pages_cached: int
     pages_used: int
+    pages_peak: int
     pages_fenced: int
     pages_total: int
     fragmentation: float

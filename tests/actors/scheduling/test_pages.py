@@ -131,3 +131,13 @@ PoolMachine.TestCase.settings = settings(
     max_examples=10, stateful_step_count=20, deadline=None, derandomize=True
 )
 TestPool = PoolMachine.TestCase
+
+
+def test_the_peak_is_the_most_that_was_ever_used():
+    pool = PagePool(4)
+    pages = [pool.take() for _ in range(3)]
+    for page in pages:
+        assert page is not None
+        pool.release(page)
+    pool.take()
+    assert pool.peak_used == 3
