@@ -6,11 +6,11 @@ waits, groups it by stream, and wakes each reader at most once.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..mailbox import LoopInbox
 from ..protocol.core import CoreReport
-from ..protocol.requests import Emitted, Ended, StepOutput
+from ..protocol.requests import Ended, StepOutput
 from .streams import OpenStream, Streams
 from .tracing import Tracer, sample
 
@@ -48,28 +48,42 @@ class Detokenizer:
                 now_s = time.perf_counter()
                 self._tracer.count("detokenizer", now_s, len(reports))
                 self._tracer.count("detokenizer", now_s, 0)
-            for report in reports:
-                self.handle(report)
+            self.handle(reports)
 
-    def handle(self, report: CoreReport) -> None:
-        """Take one report."""
-        output = report.output
-        if output is not None:
-            began_s = time.perf_counter()
-            self._deliver(output)
-            if self._tracer.on:
+    def handle(self, reports: Sequence[CoreReport]) -> None:
+        """Take the reports of one turn; more than one if this loop lags.
+
+        Output is delivered together, so that a loop that lags does less for each
+        token: one decoding and one waking for each reader, whatever came for it.
+        """
+        began_s = time.perf_counter()
+        outputs = [report.output for report in reports if report.output is not None]
+        if outputs:
+            self._deliver(outputs, began_s)
+        for report in reports:
+            self._on_news(report)
+
+    def _deliver(self, outputs: Sequence[StepOutput], began_s: float) -> None:
+        touched: dict[int, OpenStream] = {}
+        ends: dict[int, Ended] = {}
+        find = self._streams.get
+        for output in outputs:
+            for token in output.emitted:
+                stream = find(token.request)
+                if stream is not None:
+                    if not stream.arrived:
+                        touched[token.request] = stream
+                    stream.arrived.append(token)
+            for ended in output.ended:
+                stream = find(ended.request)
+                if stream is not None:
+                    ends.setdefault(ended.request, ended)
+                    touched[ended.request] = stream
+        for request, stream in touched.items():
+            self._settle(stream, ends.get(request))
+        if self._tracer.on:
+            for output in outputs:
                 self._trace(output, began_s)
-        self._on_news(report)
-
-    def _deliver(self, output: StepOutput) -> None:
-        by_request: dict[int, list[Emitted]] = {}
-        for token in output.emitted:
-            by_request.setdefault(token.request, []).append(token)
-        ends = {ended.request: ended for ended in output.ended}
-        for request, tokens in by_request.items():
-            self._guard(request, self._push, tokens, ends.get(request))
-        for request, ended in ends.items():
-            self._guard(request, OpenStream.end, ended)
 
     def _trace(self, output: StepOutput, began_s: float) -> None:
         now_s, tracer = time.perf_counter(), self._tracer
@@ -83,21 +97,11 @@ class Detokenizer:
                 "streams", "last delta", began_s, now_s, requests=(ended.request,)
             )
 
-    def _push(
-        self, stream: OpenStream, tokens: list[Emitted], ended: Ended | None
-    ) -> None:
-        stream.push(tokens, ended is not None and ended.end_token)
-        if ended is None:
-            stream.deliver()
-
-    def _guard(self, request: int, work: Callable[..., None], *args: object) -> None:
+    def _settle(self, stream: OpenStream, ended: Ended | None) -> None:
         """Whatever breaks here breaks one stream, and costs the others nothing."""
-        stream = self._streams.get(request)
-        if stream is None:
-            return
         try:
-            work(stream, *args)
+            stream.settle(ended)
         except Exception as error:
-            log.exception("the text of request %d cannot be made", request)
-            self._streams.cancel(request)
-            self._streams.fail(request, error)
+            log.exception("the text of request %d cannot be made", stream.request)
+            self._streams.cancel(stream.request)
+            self._streams.fail(stream.request, error)

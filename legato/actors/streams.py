@@ -71,6 +71,7 @@ class OpenStream:
         self.generate = generate
         self.stages = Stages(generate.created_s)
         self.admit: Admit | None = None
+        self.arrived: list[Emitted] = []
         self.emitted: list[int] = []
         self.ended = False
         self.cancelled = False
@@ -109,19 +110,32 @@ class OpenStream:
             self._core.put_urgent(Credit(self.request, True))
         return delta
 
-    def push(self, tokens: list[Emitted], end_token: bool) -> None:
-        """Take tokens from the core; the last may be an end token, which is no text."""
-        if self.ended or self._num_to_stop is not None:
-            return
-        self._observe(len(tokens))
+    def settle(self, ended: Ended | None) -> None:
+        """Take what arrived, and let the reader have it, with the end if there is one.
+
+        One call for all that arrived in one turn, however many steps it was.
+        """
+        tokens, self.arrived = self.arrived, []
+        if tokens and not self.ended and self._num_to_stop is None:
+            self._observe(len(tokens))
+            self._push(tokens, ended is not None and ended.end_token)
+        if ended is not None:
+            self.end(ended)
+        else:
+            self.deliver()
+
+    def _push(self, tokens: list[Emitted], end_token: bool) -> None:
+        """Add tokens; the last may be an end token, which is no text."""
+        last = len(tokens) - 1 if end_token else len(tokens)
+        text, emitted = self._text, self.emitted
         for index, token in enumerate(tokens):
-            self.emitted.append(token.token)
-            if end_token and index == len(tokens) - 1:
-                self._text.push_end_token(token.token, token.logprobs)
+            emitted.append(token.token)
+            if index == last:
+                text.push_end_token(token.token, token.logprobs)
             else:
-                self._text.push(token.token, token.logprobs)
-            if self._text.stopped:
-                self._num_to_stop = len(self.emitted)
+                text.push(token.token, token.logprobs)
+            if text.stopped:
+                self._num_to_stop = len(emitted)
                 if not end_token:
                     self._core.put_urgent(Cancel(self.request, "stop"))
                 break

@@ -96,7 +96,7 @@ class Desk:
         if ended is not None and ended.end_token:
             emitted += (Emitted(request, 256),)
         ends = () if ended is None else (ended,)
-        self.detokenizer.handle(CoreReport(output=StepOutput(emitted, ends)))
+        self.detokenizer.handle([CoreReport(output=StepOutput(emitted, ends))])
 
     def sent(self) -> list[object]:
         return self.orders.drain_nowait()
@@ -224,6 +224,20 @@ def test_a_streams_stages_are_marked_with_the_cores_own():
     perform(body)
 
 
+def test_steps_that_waited_together_are_delivered_together():
+    async def body(desk: Desk) -> None:
+        stream = desk.open()
+        steps = [StepOutput((Emitted(1, byte),)) for byte in b"abc"]
+        steps[-1] = StepOutput(steps[-1].emitted, (end(),))
+        desk.detokenizer.handle([CoreReport(output=step) for step in steps])
+        (delta,) = await read_all(stream)
+        assert (delta.text, delta.token_ids) == ("abc", tuple(b"abc"))
+        assert delta.finish_reason is FinishReason.LENGTH
+        assert len(desk.news) == 3
+
+    perform(body)
+
+
 def test_a_delivery_is_recorded_with_the_requests_it_ends():
     async def body(desk: Desk) -> None:
         desk.open()
@@ -266,7 +280,7 @@ def test_text_that_breaks_fails_its_own_stream_alone():
     async def body(desk: Desk) -> None:
         broken, whole = desk.open(1), desk.open(2)
         odd, fine = Emitted(1, Cursed.token), Emitted(2, 67)
-        desk.detokenizer.handle(CoreReport(output=StepOutput((odd, fine))))
+        desk.detokenizer.handle([CoreReport(output=StepOutput((odd, fine)))])
         assert (await whole.read()).text == "C"
         await read_all(broken)
         assert isinstance(broken.failure, EngineFailed)
