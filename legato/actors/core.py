@@ -23,6 +23,7 @@ from .orders import Order
 from .restarts import RestartLimit
 from .scheduler import Event, Scheduler
 from .scheduling.settings import PlannerSettings
+from .switching import Switching
 
 
 class CoreSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +95,14 @@ class ThreadCore:
         self._reports = reports
         self._inbox = spec.inbox()
         self._orders = self._inbox.address()
+        self._switching = Switching()
         self._thread = threading.Thread(
             target=self._run, name="legato-core", daemon=True
         )
 
     async def start(self) -> Address[Order]:
         """Start the thread."""
+        self._switching.shorten()
         self._thread.start()
         return self._orders
 
@@ -114,6 +117,7 @@ class ThreadCore:
         """Wait until it and its device have left. Idempotent."""
         if self._thread.ident is not None:
             await in_thread(self._thread.join)
+        self._switching.restore()
 
     def _run(self) -> None:
         try:

@@ -5,6 +5,7 @@ Run as ``python -m legato.actors.core_child ORDERS_FD REPORTS_FD``, with the pic
 """
 
 import asyncio
+import gc
 import os
 import pickle
 import signal
@@ -25,6 +26,7 @@ from ..protocol.requests import Admit
 from .core import CoreSpec, new_loop
 from .orders import Order
 from .scheduler import Event
+from .switching import Switching
 
 # A device that hangs must not keep an orphan alive.
 ORPHAN_S = 10.0
@@ -37,6 +39,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spec = pickle.load(sys.stdin.buffer)
     sys.stdin.close()
+    Switching().shorten()
+    # What was imported stays for good; the collector need not look at it again.
+    gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(
             serve(

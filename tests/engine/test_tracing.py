@@ -31,7 +31,7 @@ def tracks(events: list[Json]) -> dict[tuple[int, int], str]:
 @pytest.mark.slow
 def test_a_trace_follows_a_request_from_the_door_to_its_last_delta(play_placed: Play):
     async def body(engine: Engine) -> None:
-        recording = asyncio.create_task(engine.trace(0.3))
+        recording = asyncio.create_task(engine.trace(1))
         await asyncio.sleep(0)
         answer = await engine.generate("hello", GREEDY)
         trace = msgspec.json.decode(await recording)
