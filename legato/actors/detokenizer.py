@@ -4,6 +4,7 @@ It does one thing for each step, not for each token: it takes all the output tha
 waits, groups it by stream, and wakes each reader at most once.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -49,6 +50,9 @@ class Detokenizer:
                 self._tracer.count("detokenizer", now_s, len(reports))
                 self._tracer.count("detokenizer", now_s, 0)
             self.handle(reports)
+            # Where more waits already, nothing above would have let the loop turn: the
+            # readers would get nothing, and newcomers would stand at the door.
+            await asyncio.sleep(0)
 
     def handle(self, reports: Sequence[CoreReport]) -> None:
         """Take the reports of one turn; more than one if this loop lags.

@@ -21,6 +21,10 @@ from .tracing import Tracer
 
 NUM_THREADS = 2
 
+# Handed to the threads ahead of time. A loop that is busy delivering turns rarely: with
+# only as many as there are threads, each turn would admit two requests and no more.
+MAX_AHEAD = 64
+
 
 class Encoder(Protocol):
     """What the tokenizer needs of the text room."""
@@ -65,7 +69,7 @@ class Tokenizer:
     async def run(self) -> None:
         """Work until cancelled. A prompt being encoded then finishes in its thread."""
         threads = ThreadPoolExecutor(NUM_THREADS, "legato-tokenizer")
-        free = asyncio.Semaphore(NUM_THREADS)
+        free = asyncio.Semaphore(MAX_AHEAD)
         try:
             async with asyncio.TaskGroup() as jobs:
                 while True:

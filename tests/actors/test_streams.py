@@ -238,6 +238,39 @@ def test_steps_that_waited_together_are_delivered_together():
     perform(body)
 
 
+def test_a_core_that_never_pauses_does_not_keep_readers_from_their_turn():
+    turns: list[str] = []
+
+    async def main() -> None:
+        desk = Desk()
+        stream = desk.open()
+        inbox = LoopInbox[CoreReport]("reports", 8)
+        reports = inbox.address()
+        step = CoreReport(output=StepOutput((Emitted(1, 97),)))
+
+        def report_again(_report: CoreReport) -> None:
+            turns.append("step")
+            if len(turns) < 20:
+                reports.put_nowait(step)
+
+        async def read() -> None:
+            while True:
+                await stream.read()
+                turns.append("read")
+
+        detokenizer = Detokenizer(inbox, desk.streams, desk.tracer, report_again)
+        tasks = [asyncio.create_task(read()), asyncio.create_task(detokenizer.run())]
+        reports.put_nowait(step)
+        while len(turns) < 20:
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    assert "step,step,step" not in ",".join(turns)
+
+
 def test_a_delivery_is_recorded_with_the_requests_it_ends():
     async def body(desk: Desk) -> None:
         desk.open()

@@ -125,6 +125,19 @@ def test_an_encoding_is_marked_and_recorded():
     perform(body)
 
 
+def test_a_turn_of_the_loop_takes_more_prompts_than_there_are_threads():
+    async def body(desk: Desk) -> None:
+        streams = [desk.ask(number, f"hold {number}") for number in range(12)]
+        while desk.inbox.stats().depth:
+            await asyncio.sleep(0)
+        assert all(stream.admit is None for stream in streams)
+        desk.encoder.go.set()
+        for _ in streams:
+            await desk.admitted()
+
+    perform(body)
+
+
 def test_max_tokens_is_cut_to_the_context():
     async def body(desk: Desk) -> None:
         desk.ask(1, "x" * 90, max_tokens=50)
