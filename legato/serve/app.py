@@ -98,7 +98,8 @@ class Application:
         path = path_of(exchange.scope)
         self._admit_origin(exchange)
         if path not in OPEN_PATHS:
-            self._keys.check(exchange.headers.get("authorization"))
+            authorization = exchange.headers.get("authorization")
+            exchange.tenant = self._keys.check(authorization)
         return self._router.find(path, exchange.method)
 
     def _admit_origin(self, exchange: Exchange) -> None:
@@ -120,7 +121,7 @@ class Application:
             origin = headers.get("origin")
             if not self._origins.admits(origin):
                 raise forbidden(origin)
-            self._keys.check(headers.get("authorization"))
+            tenant = self._keys.check(headers.get("authorization"))
             if path_of(socket.scope) != RESPONSES:
                 raise Refusal(404, "not_found", f"sockets are served at {RESPONSES}")
         except Refusal as refusal:
@@ -128,7 +129,7 @@ class Application:
             return
         self._health.count_sockets(1)
         try:
-            await self._responses(socket)
+            await self._responses(socket, tenant)
         finally:
             self._health.count_sockets(-1)
 
