@@ -6,6 +6,7 @@ It does not own the engine: whoever opens that serves this while it is open.
 from starlette.types import Receive, Scope, Send
 
 from ..protocol.openai.refusal import Refusal
+from .admin import Admin
 from .backend import Backend
 from .catalog import Catalog
 from .debug import OPEN_PATHS as DEBUG_PATHS
@@ -44,12 +45,15 @@ class Application:
         self._keys = KeyRing(settings.api_keys)
         self._health = Health(engine, self.gate)
         self._responses = ResponsesEndpoint(engine, self.gate, settings)
+        admin = Admin(engine, enabled=bool(self._keys))
         catalog = Catalog(engine)
         self._router = Router(
             {
                 ("/v1/chat/completions", "POST"): chat_endpoint(engine, self.gate),
                 ("/v1/completions", "POST"): completion_endpoint(engine, self.gate),
                 ("/v1/models", "GET"): catalog.list,
+                ("/admin/batching", "GET"): admin.show_batching,
+                ("/admin/batching", "POST"): admin.change_batching,
                 ("/health", "GET"): self._health.health,
                 ("/metrics", "GET"): self._health.metrics,
                 **DebugEndpoint(engine, self.gate).routes(),
