@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from ..mailbox import LoopInbox
 from ..protocol.core import CoreReport
 from ..protocol.requests import Ended, StepOutput
-from .streams import OpenStream, Streams
+from .open_stream import OpenStream
+from .streams import Streams
 from .tracing import Tracer, sample
 
 log = logging.getLogger("legato.detokenizer")

@@ -261,7 +261,7 @@ class Engine:
         now_s = time.perf_counter()
         assembly = self._life.assembly
         streams = assembly.streams
-        self._life.door.check(len(streams), now_s)
+        self._life.door.check(len(streams), streams.backlog.tokens, now_s)
         self._check_ids(params)
         if params.seed is None:
             params = msgspec.structs.replace(params, seed=secrets.randbits(63))

@@ -41,7 +41,7 @@ class Lifetime:
         self._assembly: Assembly | None = None
         self._watch: asyncio.Task[None] | None = None
         self.name = model if isinstance(model, str) else model.name
-        self.door = Door(settings.max_requests)
+        self.door = Door(settings.max_requests, settings.max_waiting_tokens)
         self.core = CoreView()
         self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
 

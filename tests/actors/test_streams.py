@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from legato.actors.detokenizer import Detokenizer
+from legato.actors.open_stream import OpenStream
 from legato.actors.orders import OrderLine
 from legato.actors.stages import Stages
-from legato.actors.streams import OpenStream, Streams
+from legato.actors.streams import Streams
 from legato.actors.text import Vocabulary
 from legato.actors.tokenizer import admission
 from legato.actors.tracing import Tracer

@@ -2,9 +2,10 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 
+from legato.actors.open_stream import OpenStream
 from legato.actors.orders import OrderLine
 from legato.actors.stages import Stages
-from legato.actors.streams import OpenStream, Streams
+from legato.actors.streams import Streams
 from legato.actors.text import Vocabulary
 from legato.actors.tokenizer import Tokenizer
 from legato.actors.tracing import Tracer

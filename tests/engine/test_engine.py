@@ -407,3 +407,18 @@ def test_metrics_are_prometheus_text(play: Play):
         assert 'legato_num_requests_running{model_name="fake"} 0.0' in text
 
     play(body)
+
+
+def test_a_flood_of_long_prompts_is_refused_before_they_are_encoded(play: Play):
+    async def body(engine: Engine) -> None:
+        flood = [engine.stream("x" * 1000, GREEDY) for _ in range(4)]
+        opened = [await context.__aenter__() for context in flood]
+        with pytest.raises(Overloaded, match="tokens wait for their first token"):
+            await engine.generate("one more", GREEDY)
+        for context in flood[:2]:
+            await context.__aexit__(None, None, None)
+        for stream in opened[2:]:
+            await stream.collect()
+        assert (await engine.generate("one more", GREEDY)).token_ids
+
+    play(body, max_waiting_tokens=1000)
