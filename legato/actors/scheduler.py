@@ -139,6 +139,7 @@ class Scheduler:
                 self._running.credit(event, now_s)
             case SetBatching():
                 self._running.set_batching(event.batching, now_s)
+                self._stats_at_s = 0.0  # whoever changed it wants to see it
             case DeviceReady():
                 self._open(event)
             case DeviceFailed():

@@ -23,6 +23,7 @@ from legato import (
     SamplingParams,
     UnknownOption,
 )
+from legato.actors.scheduling.batching import Continuous, Dynamic, Static
 from legato.gpu.fake import fake_answer as expected
 
 Play = Callable[..., None]
@@ -405,6 +406,7 @@ def test_metrics_are_prometheus_text(play: Play):
         assert f'legato_generation_tokens_total{{model_name="fake"}} {tokens}' in text
         assert 'legato_time_to_first_token_seconds_count{model_name="fake"} 1.0' in text
         assert 'legato_num_requests_running{model_name="fake"} 0.0' in text
+        assert 'strategy="continuous"' in text
 
     play(body)
 
@@ -422,3 +424,26 @@ def test_a_flood_of_long_prompts_is_refused_before_they_are_encoded(play: Play):
         assert (await engine.generate("one more", GREEDY)).token_ids
 
     play(body, max_waiting_tokens=1000)
+
+
+def test_the_strategy_can_change_under_running_streams(play: Play):
+    async def body(engine: Engine) -> None:
+        prompts = [tuple(f"prompt {n}".encode()) for n in range(12)]
+        params = SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
+
+        async def one(index: int) -> tuple[int, ...]:
+            async with engine.stream(prompts[index], params) as stream:
+                ids = (await anext(stream)).token_ids
+                changes = (Dynamic(max_batch=4), Static(size=2, max_wait_s=0.01))
+                engine.set_batching((*changes, Continuous())[index % 3])
+                return ids + (await stream.collect()).token_ids
+
+        answers = await asyncio.gather(*(one(n) for n in range(12)))
+        for prompt, answer in zip(prompts, answers, strict=True):
+            assert answer == expected(prompt, 40, end=None)
+        engine.set_batching(Dynamic(max_batch=4))
+        await engine.wait_idle()
+        assert engine.stats().core.strategy == "dynamic"
+        assert at_rest(engine)
+
+    play(body)
