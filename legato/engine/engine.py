@@ -162,7 +162,8 @@ class Engine:
 
     def default_params(self) -> dict[str, Any]:
         """What the model's makers recommend."""
-        return dict(self._life.assembly.text.defaults)
+        defaults = self._life.assembly.text.defaults
+        return {k: int(v) if k == "top_k" else v for k, v in defaults.items()}
 
     def encode(self, prompt: AnyPrompt) -> tuple[int, ...]:
         """Render and encode a prompt; blocks for the time of it.

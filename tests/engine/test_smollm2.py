@@ -113,3 +113,13 @@ def test_greedy_answers_are_the_same_however_they_are_run(
             assert core.cached_tokens > 0 or not options.get("prefix_cache", True)
 
     asyncio.run(main())
+
+
+def test_a_silent_request_takes_the_sampling_its_makers_recommend(smollm2: Path):
+    async def main() -> None:
+        async with Engine("smollm2", dtype="float32", max_context=256) as engine:
+            assert engine.params().temperature == 0.2
+            assert engine.params().top_p == 0.9
+            assert engine.params(temperature=0).temperature == 0
+
+    asyncio.run(main())
