@@ -37,7 +37,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             [-2, 2].
         frequency_penalty: Subtracted once per time it was generated, [-2, 2].
         repetition_penalty: Divides (or multiplies, if negative) the logits of tokens
-            in prompt and answer, (0, 10].
+            in prompt and answer, [0.01, 10].
         logit_bias: Token id to a value added to its logit, [-100, 100].
 
     Raises:
@@ -71,7 +71,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         within(self.min_tokens, "min_tokens", 0, 2**31 - 1)
         within(self.presence_penalty, "presence_penalty", -2, 2)
         within(self.frequency_penalty, "frequency_penalty", -2, 2)
-        within(self.repetition_penalty, "repetition_penalty", 0, 10, low_open=True)
+        within(self.repetition_penalty, "repetition_penalty", 0.01, 10)
         if self.seed is not None:
             within(self.seed, "seed", -(2**63), 2**64 - 1)
         if self.max_tokens is not None:

@@ -26,6 +26,9 @@ from legato.protocol.sampling import SamplingParams
         ("presence_penalty", 3.0),
         ("frequency_penalty", -3.0),
         ("repetition_penalty", 0.0),
+        ("repetition_penalty", 1e-38),
+        ("repetition_penalty", 0.009),
+        ("repetition_penalty", 10.1),
         ("logit_bias", {1: 1e9}),
         ("logit_bias", {-1: 1.0}),
         ("stop", ("",)),
@@ -39,6 +42,13 @@ def test_a_value_outside_its_range_is_refused_by_name(field: str, value: object)
         SamplingParams(**{field: value})  # pyright: ignore[reportArgumentType]
     assert refused.value.field == field
     assert field in str(refused.value)
+
+
+def test_the_ends_of_a_range_are_in_it():
+    for penalty in (0.01, 10):
+        assert SamplingParams(repetition_penalty=penalty).repetition_penalty == penalty
+    with pytest.raises(InvalidRequest, match=r"in \[0\.01, 10\], got 1e-38"):
+        SamplingParams(repetition_penalty=1e-38)
 
 
 def test_min_tokens_must_not_exceed_max_tokens():
