@@ -37,6 +37,11 @@ class PromptEncoder:
         template = None if source.chat_template is None else ChatTemplate(source)
         return cls(vocabulary, template)
 
+    @property
+    def max_token_bytes(self) -> int:
+        """The most bytes that one token stands for; costs nothing to ask."""
+        return self._vocabulary.max_token_bytes
+
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Encode text, check ids, or render and encode a conversation.
 

@@ -118,6 +118,13 @@ def test_a_content_full_of_marks_is_plain_text(
     assert ids == (1, *bytewise.encode(content), 0, 1, *bytewise.encode("hello"), 0)
 
 
+def test_the_longest_token_is_known_without_encoding(
+    byte_level_source: VocabularySource, bytewise: Vocabulary
+):
+    chat = encoder(byte_level_source, None)
+    assert chat.max_token_bytes == bytewise.max_token_bytes == len("<think>")
+
+
 @pytest.mark.parametrize("template", ["<s>{{ messages[0].content }}", "{{ 'hello' }}"])
 def test_a_conversation_begins_with_exactly_one_begin_token(
     spaced_source: VocabularySource, template: str
