@@ -112,5 +112,9 @@ class Detokenizer:
             stream.settle(ended)
         except Exception as error:
             log.exception("the text of request %d cannot be made", stream.request)
-            self._streams.cancel(stream.request)
-            self._streams.fail(stream.request, error)
+            try:
+                self._streams.cancel(stream.request)
+                self._streams.fail(stream.request, error)
+            except Exception:
+                log.exception("request %d cannot be ended", stream.request)
+                self._streams.drop(stream)

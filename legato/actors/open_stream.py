@@ -4,6 +4,7 @@ The core knows nothing of it. It lives in the front end's loop; the tokenizer an
 detokenizer write, one reader reads.
 """
 
+import asyncio
 import time
 from typing import Protocol
 
@@ -92,11 +93,29 @@ class OpenStream:
             merge=Delta.merge,
         )
         self._deltas = self._inbox.address()
+        self._inbox.drain_nowait()  # makes it this loop's, whoever reads first
+        self._decided: asyncio.Future[None] | None = None
 
     @property
     def request(self) -> int:
         """The engine's number."""
         return self.generate.request
+
+    async def decided(self) -> None:
+        """Wait until it is handed to the core, or has ended before."""
+        while self.admit is None and not self.ended:
+            if self._decided is None:
+                self._decided = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._decided)
+
+    def note_admitted(self, order: Admit) -> None:
+        """Keep what the core was told, for the next one."""
+        self.admit = order
+        self._wake_decided()
+
+    def _wake_decided(self) -> None:
+        if self._decided is not None and not self._decided.done():
+            self._decided.set_result(None)
 
     async def read(self) -> Delta:
         """Wait for what is new; cancelling loses nothing.
@@ -199,6 +218,7 @@ class OpenStream:
 
     def _close(self, reason: FinishReason, usage: Usage) -> None:
         self.ended = True
+        self._wake_decided()
         self._wait.end()
         self._deltas.close()
         self.stages.ended_s = time.perf_counter()

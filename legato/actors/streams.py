@@ -52,7 +52,7 @@ class Streams:
     def cancel(self, request: int) -> None:
         """End a stream early; the reader still gets its terminal event."""
         stream = self._open.get(request)
-        if stream is None or stream.ended:
+        if stream is None or stream.ended or stream.cancelled:
             return
         if stream.admit is None:
             nothing = Usage(0, 0)
@@ -82,6 +82,13 @@ class Streams:
                 stream.resume()
             except LegatoError as error:
                 stream.fail(error)
+
+    def drop(self, stream: OpenStream) -> None:
+        """Give up a stream that cannot even be ended; its reader is told nothing."""
+        stream.ended = True
+        self._core.put_urgent(Cancel(stream.request))
+        self._open.pop(stream.request, None)
+        stream.abandon()
 
     def fail_all(self, failure: Failure) -> None:
         """End every stream with an error."""

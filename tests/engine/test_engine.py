@@ -21,10 +21,12 @@ from legato import (
     InvalidSetting,
     Overloaded,
     SamplingParams,
+    Stream,
     UnknownOption,
 )
 from legato.actors.scheduling.batching import Continuous, Dynamic, Static
 from legato.gpu.fake import fake_answer as expected
+from legato.protocol.errors import MailboxMisused
 
 Play = Callable[..., None]
 
@@ -447,3 +449,88 @@ def test_the_strategy_can_change_under_running_streams(play: Play):
         assert at_rest(engine)
 
     play(body)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"priority": 1.5},
+        {"priority": "x"},
+        {"priority": None},
+        {"tenant": []},
+        {"tenant": None},
+        {"ttft_deadline_s": "x"},
+        {"total_deadline_s": -1},
+        {"total_deadline_s": float("nan")},
+    ],
+    ids=str,
+)
+def test_bad_terms_are_refused_at_the_door_by_name(
+    play: Play, terms: dict[str, object]
+):
+    async def body(engine: Engine) -> None:
+        with pytest.raises(InvalidRequest) as refused:
+            await engine.generate("x", GREEDY, **terms)
+        assert refused.value.field == next(iter(terms))
+        assert engine.stats().open_streams == 0
+        assert (await engine.generate("x", GREEDY)).token_ids
+
+    play(body)
+
+
+def test_a_flood_of_cancels_and_changes_is_no_error(play: Play):
+    async def body(engine: Engine) -> None:
+        async with engine.stream("x", GREEDY) as stream:
+            for _ in range(5000):
+                stream.cancel()
+                engine.set_batching(Continuous())
+            await stream.collect()
+        assert (await engine.generate("x", GREEDY)).token_ids
+
+    play(body, max_requests=4)
+
+
+def test_draining_waits_for_prompts_that_are_still_encoded(play: Play):
+    async def body(engine: Engine) -> None:
+        contexts = [engine.stream(f"prompt {n}", GREEDY) for n in range(20)]
+        streams = [await context.__aenter__() for context in contexts]
+        await engine.drain(60)
+        for stream in streams:
+            assert (await stream.collect()).token_ids
+
+    play(body)
+
+
+def test_another_loop_is_told_so_and_harms_nobody(play: Play):
+    async def body(engine: Engine) -> None:
+        async def foreign() -> None:
+            with pytest.raises(MailboxMisused, match="another event loop"):
+                await engine.generate("x", GREEDY)
+
+        async def steal(stream: Stream) -> None:
+            with pytest.raises(MailboxMisused):
+                await anext(stream)
+
+        await asyncio.to_thread(asyncio.run, foreign())
+        async with engine.stream("x", GREEDY) as stream:
+            await asyncio.to_thread(asyncio.run, steal(stream))
+            assert (await stream.collect()).token_ids == expected(tuple(b"x"), 20)
+        assert engine.stats().open_streams == 0
+        assert engine.state == "ready"
+
+    play(body)
+
+
+def test_entering_twice_at_once_starts_one_engine():
+    async def main() -> None:
+        engine = Engine(FakeModel())
+        first, second = await asyncio.gather(
+            engine.__aenter__(), engine.__aenter__(), return_exceptions=True
+        )
+        assert first is engine
+        assert isinstance(second, EngineClosed)
+        await engine.__aexit__(None, None, None)
+
+    threads = threading.active_count()
+    asyncio.run(main())
+    assert threading.active_count() == threads

@@ -35,6 +35,19 @@ from legato.protocol.sampling import SamplingParams
         ("stop", ("x",) * 17),
         ("stop", ("x" * 1001,)),
         ("stop_token_ids", (-1,)),
+        ("stop_token_ids", (1.5,)),
+        ("stop_token_ids", 7),
+        ("stop", (7,)),
+        ("max_tokens", 2.5),
+        ("min_tokens", 1.0),
+        ("top_k", 1.5),
+        ("seed", 1.5),
+        ("seed", "x"),
+        ("logprobs", 1.5),
+        ("temperature", "warm"),
+        ("ignore_eos", 1),
+        ("logit_bias", {1.5: 1.0}),
+        ("logit_bias", [1]),
     ],
 )
 def test_a_value_outside_its_range_is_refused_by_name(field: str, value: object):
@@ -75,3 +88,8 @@ def test_a_wrong_type_names_its_field():
 def test_loose_options_become_params():
     params = SamplingParams.of({"stop": ["a", "b"], "temperature": 0, "seed": 7})
     assert params == SamplingParams(stop=("a", "b"), temperature=0, seed=7)
+
+
+def test_a_list_is_as_good_as_a_tuple():
+    params = SamplingParams(stop=["a"], stop_token_ids=[5])  # pyright: ignore[reportArgumentType]
+    assert params == SamplingParams(stop=("a",), stop_token_ids=(5,))
