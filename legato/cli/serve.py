@@ -1,13 +1,17 @@
 """``legato serve``: the protocols, on one port."""
 
 import logging
-from typing import Any
+import socket
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..version import __version__
 from .batching import BatchingType
 from .options import ENGINE_OPTIONS, with_options
+
+if TYPE_CHECKING:
+    from ..serve import ServeSettings
 
 
 @click.command()
@@ -67,7 +71,7 @@ def serve(
       legato serve --batching dynamic:max_batch=16,max_delay_s=0.02
       legato serve --model fake            try a client without a model
     """
-    from ..serve import ServeSettings, listen, run_server
+    from ..serve import ServeSettings, listen
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     settings = ServeSettings(
@@ -77,8 +81,14 @@ def serve(
         allowed_origins=allowed_origins,
         access_log=access_log,
     )
-    listener = listen(settings)
-    # Only now what takes seconds to import: a taken port is said at once.
+    _run(settings, listen(settings), options)
+
+
+def _run(
+    settings: "ServeSettings", listener: socket.socket, options: dict[str, Any]
+) -> None:
+    # Only now what takes seconds to import: a taken port was said at once.
+    from ..serve import run_server
     from .loading import LoadingBar, make_engine
 
     bar = LoadingBar(options["model"])
@@ -90,7 +100,7 @@ def serve(
         for line in (
             f"{url}/v1              OpenAI-compatible API (base URL)",
             f"{ws}/v1/responses      Responses over WebSocket",
-            f"{url}/health, /metrics",
+            f"{url}/health, /metrics, /debug",
         ):
             click.echo(f"  {line}", err=True)
         bar.__enter__()
@@ -101,11 +111,7 @@ def serve(
 
     try:
         run_server(
-            engine,
-            settings,
-            listener=listener,
-            on_listening=listening,
-            on_ready=ready,
+            engine, settings, listener=listener, on_listening=listening, on_ready=ready
         )
     finally:
         bar.close()
