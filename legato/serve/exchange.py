@@ -10,7 +10,7 @@ import anyio
 from starlette.types import Message, Receive, Scope, Send
 
 from ..protocol.openai.refusal import Refusal
-from .settings import ServeSettings
+from .settings import LINGER_BYTES, LINGER_S, ServeSettings
 
 Header = tuple[bytes, bytes]
 
@@ -43,6 +43,7 @@ class Exchange:
         self.tenant = ""
         self.started = False
         self.status = 0
+        self._body_unread = False
         self._receive = receive
         self._send = send
         self._settings = settings
@@ -69,7 +70,7 @@ class Exchange:
         limit = self._settings.max_body_bytes
         length = self.headers.get("content-length", "")
         if length.isdecimal() and int(length) > limit:
-            raise self._too_large(limit)
+            raise self._too_large(limit, more=True)
         pieces: list[bytes] = []
         size = 0
         while True:
@@ -77,15 +78,18 @@ class Exchange:
             if message["type"] == "http.disconnect":
                 raise ClientGone
             piece: bytes = message.get("body", b"")
+            more: bool = message.get("more_body", False)
             size += len(piece)
             if size > limit:
-                raise self._too_large(limit)
+                raise self._too_large(limit, more=more)
             pieces.append(piece)
-            if not message.get("more_body", False):
+            if not more:
                 return b"".join(pieces)
 
-    def _too_large(self, limit: int) -> Refusal:
-        # What is left of the body is not read, so the connection cannot be used again.
+    def _too_large(self, limit: int, *, more: bool) -> Refusal:
+        # What is left of the body may not be read to its end, so that the connection
+        # cannot be used again.
+        self._body_unread = more
         self.extra_headers.append((b"connection", b"close"))
         return Refusal(413, "request_too_large", f"a body has at most {limit} bytes")
 
@@ -131,7 +135,13 @@ class Exchange:
         """Send a whole answer."""
         length = (b"content-length", str(len(body)).encode())
         await self.start(status, [(b"content-type", content_type), length, *headers])
-        await self.finish(b"" if self.method == "HEAD" else body)
+        if self.method == "HEAD":
+            body = b""
+        if self._body_unread:
+            await self.write(body)
+            await self._hear_out()
+            body = b""
+        await self.finish(body)
 
     async def refuse(self, refusal: Refusal) -> None:
         """Send an error as a whole answer."""
@@ -139,6 +149,20 @@ class Exchange:
         if refusal.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
         await self.respond(refusal.status, refusal.body(), headers=headers)
+
+    async def _hear_out(self) -> None:
+        """Let the client send on for a while.
+
+        Closing at once what still has something to read would reset the connection, and
+        the answer with it; most clients read only when they have sent everything.
+        """
+        left = LINGER_BYTES
+        with anyio.move_on_after(LINGER_S):
+            while left > 0:
+                message = await self._receive()
+                if not message.get("more_body", False):
+                    return
+                left -= len(message.get("body", b""))
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:
         """Send the status and headers."""

@@ -4,6 +4,11 @@ import msgspec
 
 from ..protocol.errors import InvalidSetting
 
+# How long, and for how many bytes, a refused client may send on before its connection
+# is cut: most read an answer only when they have sent everything.
+LINGER_S = 10.0
+LINGER_BYTES = 64 * 2**20
+
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the front end; each has a default that works.
@@ -15,6 +20,9 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         allowed_origins: Web pages that may speak to this server, such as
             ``https://chat.example``; ``*`` lets every page in.
         allow_localhost: Pages served from this machine may too, whatever their port.
+        max_header_bytes: Largest headers of a request, its URL included.
+        header_deadline_s: Longest wait for them to be complete; an idle connection
+            that had a request before is closed sooner.
         max_body_bytes: Largest HTTP body.
         body_deadline_s: Longest wait for a body.
         max_frame_bytes: Largest WebSocket message; a larger one closes with 1009.
@@ -35,6 +43,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     api_keys: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     allow_localhost: bool = True
+    max_header_bytes: int = 64 * 2**10
+    header_deadline_s: float = 10.0
     max_body_bytes: int = 8 * 2**20
     body_deadline_s: float = 60.0
     max_frame_bytes: int = 4 * 2**20
@@ -56,6 +66,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in (
+            "max_header_bytes",
             "max_body_bytes",
             "max_frame_bytes",
             "max_lanes",
@@ -64,7 +75,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         ):
             if getattr(self, name) < 1:
                 raise InvalidSetting(f"{name} must be at least 1")
-        for name in ("body_deadline_s", "send_deadline_s"):
+        for name in ("header_deadline_s", "body_deadline_s", "send_deadline_s"):
             if not getattr(self, name) > 0:
                 raise InvalidSetting(f"{name} must be more than 0 seconds")
         if not 0 <= self.port < 2**16:

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from legato.serve import exchange
+
 pytestmark = pytest.mark.anyio
 
 CHAT = "/v1/chat/completions"
@@ -22,13 +24,29 @@ async def test_a_charset_is_no_other_content_type(call):
     assert answer.error["param"] == "messages"
 
 
-async def test_a_body_over_the_limit_is_refused_by_its_length_alone(call, make_app):
+async def test_a_body_over_the_limit_is_refused_by_its_length_alone(
+    call, make_app, monkeypatch
+):
+    monkeypatch.setattr(exchange, "LINGER_S", 0.01)
     app = make_app(max_body_bytes=100)
     headers = {"content-type": "application/json", "content-length": "101"}
     answer = await call("POST", CHAT, [], headers, app=app)
     assert answer.status == 413
     assert "100" in answer.error["message"]
     assert answer.headers["connection"] == "close"
+    assert not answer.messages[-1].get("more_body")
+
+
+async def test_a_refused_body_is_heard_out_only_so_far(begin, make_app, monkeypatch):
+    monkeypatch.setattr(exchange, "LINGER_BYTES", 50)
+    headers = {"content-type": "application/json", "content-length": "101"}
+    request = begin("POST", CHAT, [], headers, app=make_app(max_body_bytes=100))
+    await request.wait_for(b"request_too_large")
+    assert not request.task.done()
+    for _ in range(5):
+        request.push({"type": "http.request", "body": b"x" * 10, "more_body": True})
+    await request.done()
+    assert request.error["code"] == "request_too_large"
 
 
 async def test_a_chunked_body_over_the_limit_is_refused_while_it_comes(begin, make_app):

@@ -9,6 +9,8 @@ from legato.serve import ServeSettings
 @pytest.mark.parametrize(
     "options",
     [
+        {"max_header_bytes": 0},
+        {"header_deadline_s": 0.0},
         {"max_body_bytes": 0},
         {"max_lanes": 0},
         {"max_in_flight": -1},
