@@ -21,7 +21,7 @@ from ..protocol.errors import InvalidSetting, LegatoError
 from .app import Application, create_app
 from .backend import Backend
 from .settings import ServeSettings
-from .transport import HttpTransport, SocketTransport
+from .transport import SocketTransport, http_transport
 
 FORCED_EXIT_S = 5
 TICK_S = 1.0
@@ -126,7 +126,7 @@ def uvicorn_config(app: Application, settings: ServeSettings) -> uvicorn.Config:
         app,
         host=settings.host,
         port=settings.port,
-        http=HttpTransport,
+        http=http_transport(settings),
         ws=SocketTransport,
         ws_max_size=settings.max_frame_bytes,
         ws_per_message_deflate=False,
