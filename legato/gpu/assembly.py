@@ -58,35 +58,41 @@ def build_runner(
         weight_bytes=weights.num_bytes,
         device=device,
     )
+    limits = find_limits(settings, config, pool, page_bytes)
+    cache = build_cache(config, settings, pool, dtype, device)
+    decoder: Forward
+    if isinstance(kernels, Kernels) and settings.attention in ("auto", "native"):
+        threads = torch.get_num_threads()
+        decoder = NativeDecoder(config, weights, cache, kernels, limits, threads)
+    else:
+        attention = choose_attention(settings.attention, cache, config.num_heads)
+        decoder = Decoder(config, weights, attention, limits.max_context)
+    return TorchRunner(decoder, cache, limits, pool.report + words_about(kernels))
+
+
+def find_limits(
+    settings: RunnerSettings, config: ModelConfig, pool: PoolSize, page_bytes: int
+) -> RunnerLimits:
+    """Say what a runner with a pool can hold.
+
+    Raises:
+        InvalidSetting: Less than the context that was asked for.
+    """
     room = pool.num_pages * settings.page_size
     if settings.max_context > room:
         raise InvalidSetting(
             f"max_context is {settings.max_context}, but the pages hold {room} tokens "
             f"({pool.report}); lower it, or raise kv_bytes"
         )
-    cache = build_cache(config, settings, pool, dtype, device)
-    limits = RunnerLimits(
+    return RunnerLimits(
         num_slots=settings.num_slots,
         num_pages=pool.num_pages,
         page_size=settings.page_size,
-        max_context=min(max_context, room),
+        max_context=min(choose_context(settings, config), room),
         max_step_tokens=settings.max_step_tokens,
         vocab_size=config.vocab_size,
         page_bytes=page_bytes,
     )
-    if isinstance(kernels, Kernels) and settings.attention in ("auto", "native"):
-        decoder: Forward = NativeDecoder(
-            config,
-            weights,
-            cache,
-            kernels,
-            max_context=limits.max_context,
-            num_threads=torch.get_num_threads(),
-        )
-    else:
-        attention = choose_attention(settings.attention, cache, config.num_heads)
-        decoder = Decoder(config, weights, attention, limits.max_context)
-    return TorchRunner(decoder, cache, limits, pool.report + words_about(kernels))
 
 
 def find_kernels(

@@ -5,6 +5,7 @@ import ctypes
 import torch
 from torch.nn import functional
 
+from ...protocol.steps import RunnerLimits
 from ..attention import AttentionBatch, KvCache
 from ..attention.native import RowArrays, cache_structure
 from ..checkpoint import ModelConfig
@@ -25,7 +26,7 @@ class NativeDecoder:
             of any type.
         cache: The pool, float32.
         kernels: The library.
-        max_context: Positions to prepare for.
+        limits: Of the runner.
         num_threads: Of the kernels.
     """
 
@@ -35,14 +36,13 @@ class NativeDecoder:
         weights: DecoderWeights,
         cache: KvCache,
         kernels: Kernels,
-        *,
-        max_context: int,
+        limits: RunnerLimits,
         num_threads: int,
     ) -> None:
         rotary = Rotary(
             config.rope,
             config.head_dim,
-            max_context,
+            limits.max_context,
             weights.embedding.device,
             weights.rope_factors,
         )

@@ -81,6 +81,17 @@ def test_every_family_computes_what_the_eager_layers_do(
 
 
 @pytest.mark.usefixtures("kernels")
+def test_answers_do_not_depend_on_threads(
+    build: Callable[..., ModelRunner],
+    theatre: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    want = play(theatre, build({}, dtype="int8"))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert play(theatre, build({}, dtype="int8")) == want
+
+
+@pytest.mark.usefixtures("kernels")
 def test_int8_says_what_it_runs_on(build: Callable[..., ModelRunner]) -> None:
     assert build({}, dtype="int8").memory_report.endswith("; native kernels")
 

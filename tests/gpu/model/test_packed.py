@@ -1,10 +1,13 @@
+import ctypes
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato.gpu.model.packed import Packer
-from legato.gpu.native import Kernels, load_kernels
+from legato.gpu.native import Kernels, build, load_kernels
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +101,20 @@ def test_broken_numbers_stay_broken_in_their_row_alone(
     got = projection.apply(x)
     assert not got[1].isfinite().any()
     assert torch.equal(got[::2], want[::2])
+
+
+@pytest.mark.slow
+def test_a_processor_without_vectors_gets_the_same_numbers(
+    packer: Packer, tmp_path: Path
+) -> None:
+    library = tmp_path / "plain.so"
+    command = [build.compiler_command()[0], *build.FLAGS, *build.LOOSE]
+    build.compile_to(library, [*command, str(build.SOURCES / "kernels.cpp")])
+    plain = Packer(Kernels(ctypes.CDLL(str(library))), 2)
+    for weight in (normal(3, 50, 100), of_4_bits(3, 50, 96)):
+        x = normal(4, 7, weight.shape[1])
+        want, got = packer(weight, None).apply(x), plain(weight, None).apply(x)
+        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-5)
 
 
 def test_zeros_and_constants_are_held_exactly(packer: Packer) -> None:

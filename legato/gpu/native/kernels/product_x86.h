@@ -14,11 +14,6 @@ inline __m256i bytes_at(const uint8_t* q) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(q));
 }
 
-// Sums of products with the high and the low bytes of activations.
-struct Sums {
-  __m256i high, low;
-};
-
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)
 inline __m256i dot(__m256i sum, __m256i w, __m256i x) {
   return _mm256_dpbusd_epi32(sum, w, x);
@@ -32,57 +27,34 @@ inline __m256i dot(__m256i sum, __m256i w, __m256i x) {
 #endif
 
 #ifdef LEGATO_MADDUBS
+// `weight` is what the sixteen-bit sums count for, 128 of high bytes.
 template <bool nibbles>
-inline void add_quad(Sums& sums, __m256i w, __m256i high, __m256i low) {
-  high = _mm256_maddubs_epi16(w, high);
-  low = _mm256_maddubs_epi16(w, low);
-  if constexpr (nibbles) {
-    // A whole group fits into 16 bits: 32 / 2 * 15 * 127 = 30,480.
-    sums.high = _mm256_add_epi16(sums.high, high);
-    sums.low = _mm256_add_epi16(sums.low, low);
-  } else {
-    high = _mm256_madd_epi16(high, _mm256_set1_epi16(128));
-    low = _mm256_madd_epi16(low, _mm256_set1_epi16(1));
-    sums.high = _mm256_add_epi32(sums.high, high);
-    sums.low = _mm256_add_epi32(sums.low, low);
-  }
+inline __m256i add_quad(__m256i sum, __m256i w, __m256i x, __m256i weight) {
+  x = _mm256_maddubs_epi16(w, x);
+  // Of 4 bits a whole group fits into 16 bits: 32 / 2 * 15 * 127 = 30,480.
+  if constexpr (nibbles) return _mm256_add_epi16(sum, x);
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(x, weight));
 }
 
 template <bool nibbles>
-inline __m256i total_of(Sums sums) {
+inline __m256i total_of(__m256i high, __m256i low) {
   if constexpr (nibbles) {
-    sums.high = _mm256_madd_epi16(sums.high, _mm256_set1_epi16(128));
-    sums.low = _mm256_madd_epi16(sums.low, _mm256_set1_epi16(1));
+    high = _mm256_madd_epi16(high, _mm256_set1_epi16(128));
+    low = _mm256_madd_epi16(low, _mm256_set1_epi16(1));
   }
-  return _mm256_add_epi32(sums.high, sums.low);
+  return _mm256_add_epi32(high, low);
 }
 #else
 template <bool nibbles>
-inline void add_quad(Sums& sums, __m256i w, __m256i high, __m256i low) {
-  sums = {dot(sums.high, w, high), dot(sums.low, w, low)};
+inline __m256i add_quad(__m256i sum, __m256i w, __m256i x, __m256i) {
+  return dot(sum, w, x);
 }
 
 template <bool nibbles>
-inline __m256i total_of(Sums sums) {
-  return _mm256_add_epi32(_mm256_slli_epi32(sums.high, 7), sums.low);
+inline __m256i total_of(__m256i high, __m256i low) {
+  return _mm256_add_epi32(_mm256_slli_epi32(high, 7), low);
 }
 #endif
-
-// Of one group and eight outputs, for rows whose activations are `stride` bytes apart.
-template <bool nibbles, int rows>
-inline void group_sums(const uint8_t* q, const int8_t* x, int64_t stride, Sums* sums) {
-  constexpr int halves = nibbles ? 2 : 1;
-#pragma GCC unroll 8
-  for (int part = 0; part < kQuads; ++part) {
-    int quad = part / halves, above = part % halves;
-    __m256i w = bytes_at(q + quad * 64);
-    if constexpr (nibbles)
-      w = _mm256_and_si256(_mm256_srli_epi16(w, above * 4), _mm256_set1_epi8(15));
-    const int8_t* at = x + (quad + above * kQuads / 2) * 4;
-    for (int r = 0; r < rows; ++r, at += stride)
-      add_quad<nibbles>(sums[r], w, quad_of(at), quad_of(at + kGroup));
-  }
-}
 
 inline __m256 add_group(__m256 total, __m256i whole, __m256 scale, __m256 low,
                         float x_scale, float x_sum) {
@@ -92,23 +64,46 @@ inline __m256 add_group(__m256 total, __m256i whole, __m256 scale, __m256 low,
 }
 
 // Eight outputs of a tile, from lane `first`: sixteen would not leave registers for the
-// sums of four rows.
+// sums of four rows. Without the unrolling compilers keep the sums in memory.
 template <bool nibbles, int rows>
 void half_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row,
                int first, float (*sums)[kTile]) {
-  int64_t groups = x.groups;
-  __m256 totals[rows];
-  for (auto& total : totals) total = _mm256_setzero_ps();
+  constexpr int halves = nibbles ? 2 : 1;
+  const __m256i mask = _mm256_set1_epi8(15);
+  const __m256i upper = _mm256_set1_epi16(128), one = _mm256_set1_epi16(1);
+  const int64_t groups = x.groups, stride = groups * 2 * kGroup;
+  const uint8_t* q = w.q + tile * groups * kTile * kGroup / halves + first * 4;
+  const float *scale = w.scale + tile * groups * kTile + first;
+  const float* least = w.low + tile * groups * kTile + first;
+  const int8_t* values = x.q + row * stride;
+  __m256 totals[rows] = {};
   for (int64_t group = 0; group < groups; ++group) {
-    int64_t at = tile * groups + group, from = row * groups + group;
-    const uint8_t* q = w.q + at * (kTile * kGroup / (nibbles ? 2 : 1)) + first * 4;
-    Sums whole[rows] = {};
-    group_sums<nibbles, rows>(q, x.q + from * 2 * kGroup, groups * 2 * kGroup, whole);
-    __m256 scale = _mm256_load_ps(w.scale + at * kTile + first);
-    __m256 low = _mm256_load_ps(w.low + at * kTile + first);
+    __m256i high[rows] = {}, low[rows] = {};
+#pragma GCC unroll 8
+    for (int part = 0; part < kQuads; ++part) {
+      __m256i quads = bytes_at(q + part / halves * 64);
+      if constexpr (nibbles)
+        quads = _mm256_and_si256(_mm256_srli_epi16(quads, part % 2 * 4), mask);
+      const int8_t* at = values + (part / halves + part % halves * kQuads / 2) * 4;
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r, at += stride) {
+        high[r] = add_quad<nibbles>(high[r], quads, quad_of(at), upper);
+        low[r] = add_quad<nibbles>(low[r], quads, quad_of(at + kGroup), one);
+        // Else GCC multiplies a whole group first, keeps the products in memory, and
+        // adds them at the end.
+        asm("" : "+x"(high[r]), "+x"(low[r]));
+      }
+    }
+    __m256 scales = _mm256_load_ps(scale), lows = _mm256_load_ps(least);
+    int64_t from = row * groups + group;
+#pragma GCC unroll 4
     for (int r = 0; r < rows; ++r, from += groups)
-      totals[r] = add_group(totals[r], total_of<nibbles>(whole[r]), scale, low,
+      totals[r] = add_group(totals[r], total_of<nibbles>(high[r], low[r]), scales, lows,
                             x.scale[from], x.sum[from]);
+    q += kTile * kGroup / halves;
+    scale += kTile;
+    least += kTile;
+    values += 2 * kGroup;
   }
   for (int r = 0; r < rows; ++r) _mm256_store_ps(sums[r] + first, totals[r]);
 }
