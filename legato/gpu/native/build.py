@@ -7,6 +7,7 @@ it, so that a library is either whole or not there.
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -60,13 +61,14 @@ def compiler_command() -> list[str]:
     Raises:
         KernelsUnavailable: There is none.
     """
-    names = [os.environ["CXX"]] if os.environ.get("CXX") else COMPILERS
-    for name in names:
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    for name, *options in [chosen] if chosen else [[name] for name in COMPILERS]:
         if found := shutil.which(name):
             is_arm = platform.machine().lower() in ("aarch64", "arm64")
             tuned = "-mcpu=native" if is_arm else "-march=native"
-            return [found, tuned, *FLAGS, *LOOSE]
-    raise KernelsUnavailable(f"no C++ compiler ({', '.join(names)})")
+            return [found, *options, tuned, *FLAGS, *LOOSE]
+    tried = chosen[0] if chosen else ", ".join(COMPILERS)
+    raise KernelsUnavailable(f"no C++ compiler ({tried})")
 
 
 def fingerprint(sources: Path, command: list[str]) -> str:

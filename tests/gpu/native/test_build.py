@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from legato.gpu.native import KernelsUnavailable
-from legato.gpu.native.build import build_library
+from legato.gpu.native.build import build_library, compiler_command
 
 
 def test_kernels_can_be_switched_off(
@@ -69,6 +69,14 @@ def test_another_compiler_compiles_anew(
         monkeypatch.setenv("CXX", str(fake_compiler(tmp_path, version)))
         made.add(build_library(tmp_path / "cache"))
     assert len(made) == 2
+
+
+def test_options_of_the_chosen_compiler_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = fake_compiler(tmp_path)
+    monkeypatch.setenv("CXX", f"{compiler} -pthread")
+    assert compiler_command()[:2] == [str(compiler), "-pthread"]
 
 
 def test_a_cache_that_cannot_be_written_is_a_reason(
