@@ -23,6 +23,7 @@ import random
 import statistics
 import time
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 from legato import Engine, FakeModel, SamplingParams
@@ -141,8 +142,7 @@ def median(rows: list[Row]) -> Row:
 
 def plot(rows: list[Row], path: str) -> None:
     """Draw mean latency over the arrival rate, one line a strategy."""
-    from matplotlib import pyplot
-
+    pyplot: Any = import_module("matplotlib.pyplot")
     figure, axes = pyplot.subplots(figsize=(6, 3.5))
     for name in STRATEGIES:
         points = sorted(

@@ -47,4 +47,6 @@ def make_app(model: str) -> FastAPI:
 
 
 if __name__ == "__main__":
-    uvicorn.run(make_app(sys.argv[1] if len(sys.argv) > 1 else "smollm2"))
+    app = make_app(sys.argv[1] if len(sys.argv) > 1 else "smollm2")
+    # Without a limit uvicorn waits on Ctrl-C until every answer has come to its end.
+    uvicorn.run(app, timeout_graceful_shutdown=3)

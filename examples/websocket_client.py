@@ -15,7 +15,7 @@ QUESTIONS = {
     "rivers": "Name three rivers.",
     "haiku": "Write a haiku about rain.",
 }
-ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
+ENDS = ("completed", "incomplete", "cancelled", "failed")
 
 
 async def main(url: str) -> None:
@@ -32,10 +32,12 @@ async def main(url: str) -> None:
         running = set(QUESTIONS)
         while running:
             event = json.loads(await websocket.recv())
+            if event["type"] == "error":
+                raise SystemExit(f"the server says: {event}")
             lane = event["stream_id"]
             if event["type"] == "response.output_text.delta":
                 answers[lane] += event["delta"]
-            elif event["type"] in ENDS:
+            elif event["type"].removeprefix("response.") in ENDS:
                 running.discard(lane)
                 print(f"{lane}: {answers[lane] or event}")
 

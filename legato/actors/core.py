@@ -6,6 +6,7 @@ orders in, reports out.
 """
 
 import asyncio
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -14,7 +15,13 @@ from typing import Protocol
 import msgspec
 
 from ..gpu.runner import ModelRunner
-from ..mailbox import Address, LoopInbox, MailboxBroken, MailboxClosed
+from ..mailbox import (
+    Address,
+    LoopInbox,
+    MailboxBroken,
+    MailboxClosed,
+    MailboxFull,
+)
 from ..protocol.core import CoreReport, StopCore
 from ..protocol.errors import Failure
 from .blocking import in_thread
@@ -24,6 +31,10 @@ from .restarts import RestartLimit
 from .scheduler import Event, Scheduler
 from .scheduling.settings import PlannerSettings
 from .switching import Switching
+
+log = logging.getLogger("legato.core")
+
+LEAVE_S = 60.0
 
 
 class CoreSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,13 +121,17 @@ class ThreadCore:
         """Ask it to end. Idempotent."""
         try:
             self._orders.put_urgent(StopCore())
+        except MailboxFull:
+            self._inbox.finish()  # it stops at the end of its orders
         except (MailboxBroken, MailboxClosed):
             pass  # it has ended by itself
 
     async def join(self) -> None:
         """Wait until it and its device have left. Idempotent."""
         if self._thread.ident is not None:
-            await in_thread(self._thread.join)
+            await in_thread(lambda: self._thread.join(LEAVE_S))
+            if self._thread.is_alive():
+                log.error("the device hangs; its thread is left behind")
         self._switching.restore()
 
     def _run(self) -> None:

@@ -17,6 +17,7 @@ from ..mailbox import (
     Address,
     MailboxBroken,
     MailboxClosed,
+    MailboxFull,
     Overflow,
     RemoteAddress,
     RemoteInbox,
@@ -43,13 +44,16 @@ def main() -> None:
     # What was imported stays for good; the collector need not look at it again.
     gc.freeze()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(
-            serve(
-                spec,
-                socket.socket(fileno=orders_fd),
-                socket.socket(fileno=reports_fd),
+        try:
+            runner.run(
+                serve(
+                    spec,
+                    socket.socket(fileno=orders_fd),
+                    socket.socket(fileno=reports_fd),
+                )
             )
-        )
+        except MailboxBroken:
+            sys.exit(1)  # the parent left before, or while, it was served
 
 
 async def serve(
@@ -89,18 +93,30 @@ async def pass_on(orders: RemoteInbox[Order], scheduler: Address[Event]) -> None
     try:
         while True:
             for order in await orders.drain():
-                if isinstance(order, Admit):
-                    await scheduler.put(order)
-                else:
-                    scheduler.put_urgent(order)
-    except (MailboxBroken, MailboxClosed):
+                await hand_over(order, scheduler)
+    except MailboxBroken:
+        # The parent died, or sent what cannot be read. Whatever this core would still
+        # say could only harm: the streams are the next core's, if there is one.
+        os._exit(1)
+    except MailboxClosed:
         leave = threading.Timer(ORPHAN_S, os._exit, [1])
         leave.daemon = True
         leave.start()
         try:
-            scheduler.put_urgent(StopCore())
+            await scheduler.put(StopCore())
         except (MailboxBroken, MailboxClosed):
             pass  # it is stopping already
+
+
+async def hand_over(order: Order, scheduler: Address[Event]) -> None:
+    """Put an order in its lane; behind the others if the urgent one is full."""
+    if not isinstance(order, Admit):
+        try:
+            scheduler.put_urgent(order)
+            return
+        except MailboxFull:
+            pass  # a flood: it waits for its turn
+    await scheduler.put(order)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ class CoreKeeper:
 
     def hear(self, report: CoreReport) -> None:
         """Take news of the core."""
+        self._line.flush()
         if report.lost is not None:
             self._line.connect(None)
             self._cause = report.lost

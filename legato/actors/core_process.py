@@ -16,6 +16,7 @@ from ..mailbox import (
     Address,
     MailboxBroken,
     MailboxClosed,
+    MailboxFull,
     RemoteAddress,
     RemoteInbox,
 )
@@ -67,9 +68,7 @@ class ProcessCore:
         orders, their_orders = socket.socketpair()
         reports, their_reports = socket.socketpair()
         try:
-            self._child = await in_thread(
-                lambda: _spawn(self._spec, their_orders, their_reports)
-            )
+            await in_thread(lambda: self._spawn(their_orders, their_reports))
         except BaseException:
             orders.close()
             reports.close()
@@ -77,9 +76,13 @@ class ProcessCore:
         finally:
             their_orders.close()
             their_reports.close()
-        self._inbox = await RemoteInbox[CoreReport].open(
-            reports, "reports", MAX_REPORTS, CoreReport
-        )
+        try:
+            self._inbox = await RemoteInbox[CoreReport].open(
+                reports, "reports", MAX_REPORTS, CoreReport
+            )
+        except BaseException:
+            orders.close()
+            raise
         try:
             self._orders = await RemoteAddress[Order].open(orders, "orders")
         except MailboxBroken as error:
@@ -95,14 +98,16 @@ class ProcessCore:
             try:
                 self._orders.put_urgent(StopCore())
                 self._orders.close()
+            except MailboxFull:
+                self._orders.close()  # it stops at the end of its orders
             except (MailboxBroken, MailboxClosed):
                 pass  # it has ended by itself
 
     async def join(self) -> None:
         """Wait until the child has left, and end it if it does not. Idempotent."""
-        child = self._child
-        if child is not None:
-            await in_thread(lambda: _reap(child))
+        if self._orders is None and self._child is not None:
+            self._child.kill()  # it was never in service, and hears nobody
+        await self._reap()
         if self._pump is not None:
             await asyncio.wait([self._pump])
         for end in (self._orders, self._inbox):
@@ -119,12 +124,16 @@ class ProcessCore:
             for report in batch:
                 self._put(report)
         if not self._stopping:
-            await self.join_child()
+            await self._reap()
             failure = Failure.of(EngineFailed(self._obituary()))
             self._put(CoreReport(lost=failure))
 
-    async def join_child(self) -> None:
-        """Wait for the child's exit code alone."""
+    def _spawn(self, orders: socket.socket, reports: socket.socket) -> None:
+        # Kept at once: a start that is cancelled must still find it, to end it.
+        self._child = _spawn(orders, reports)
+        _send_spec(self._child, self._spec)
+
+    async def _reap(self) -> None:
         child = self._child
         if child is not None:
             await in_thread(lambda: _reap(child))
@@ -142,29 +151,25 @@ class ProcessCore:
         return f"the core process left with exit code {code}"
 
 
-def _spawn(
-    spec: CoreSpec, orders: socket.socket, reports: socket.socket
-) -> subprocess.Popen[bytes]:
+def _spawn(orders: socket.socket, reports: socket.socket) -> subprocess.Popen[bytes]:
     # Not multiprocessing: its spawn runs the caller's main module again, and asks
     # every user's script for a guard against that.
     fds = (orders.fileno(), reports.fileno())
-    child = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.core_child", *map(str, fds)],
         stdin=subprocess.PIPE,
         pass_fds=fds,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )
-    assert child.stdin is not None, "asked for above"
+
+
+def _send_spec(child: "subprocess.Popen[bytes]", spec: CoreSpec) -> None:
+    assert child.stdin is not None, "asked for when it was started"
     try:
         with child.stdin as pipe:
             pickle.dump(spec, pipe)
     except BrokenPipeError:
         pass  # it died at once; opening its mailbox will say so
-    except BaseException:
-        child.kill()
-        child.wait()
-        raise
-    return child
 
 
 def _reap(child: "subprocess.Popen[bytes]") -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from ..mailbox import LoopInbox
 from ..protocol.core import CoreReport
 from ..protocol.requests import Ended, StepOutput
-from .streams import OpenStream, Streams
+from .open_stream import OpenStream
+from .streams import Streams
 from .tracing import Tracer, sample
 
 log = logging.getLogger("legato.detokenizer")
@@ -86,20 +87,24 @@ class Detokenizer:
         for request, stream in touched.items():
             self._settle(stream, ends.get(request))
         if self._tracer.on:
-            for output in outputs:
-                self._trace(output, began_s)
+            self._trace(outputs, began_s)
 
-    def _trace(self, output: StepOutput, began_s: float) -> None:
-        now_s, tracer = time.perf_counter(), self._tracer
-        touched = sample(self._num_traced, output.emitted)
+    def _trace(self, outputs: Sequence[StepOutput], began_s: float) -> None:
+        tracer, delivered_s = self._tracer, time.perf_counter()
+        touched = sample(self._num_traced, outputs[0].emitted)
         self._num_traced += 1
-        tracer.span(
-            "detokenizer", "deliver", began_s, now_s, len(output.emitted), touched
-        )
-        for ended in output.ended:
-            tracer.span(
-                "streams", "last delta", began_s, now_s, requests=(ended.request,)
-            )
+        count = sum(len(output.emitted) for output in outputs)
+        tracer.span("detokenizer", "deliver", began_s, delivered_s, count, touched)
+        for output in outputs:
+            for ended in output.ended:
+                now_s = time.perf_counter()
+                tracer.span(
+                    "streams",
+                    "last delta",
+                    delivered_s,
+                    now_s,
+                    requests=(ended.request,),
+                )
 
     def _settle(self, stream: OpenStream, ended: Ended | None) -> None:
         """Whatever breaks here breaks one stream, and costs the others nothing."""
@@ -107,5 +112,9 @@ class Detokenizer:
             stream.settle(ended)
         except Exception as error:
             log.exception("the text of request %d cannot be made", stream.request)
-            self._streams.cancel(stream.request)
-            self._streams.fail(stream.request, error)
+            try:
+                self._streams.cancel(stream.request)
+                self._streams.fail(stream.request, error)
+            except Exception:
+                log.exception("request %d cannot be ended", stream.request)
+                self._streams.drop(stream)

@@ -6,13 +6,22 @@ waiting, and it knows nothing of requests or text. It alone touches the runner.
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from ..gpu.runner import ModelRunner, StepHandle
-from ..mailbox import Address, MailboxBroken, MailboxClosed, ThreadInbox
+from ..mailbox import MailboxBroken, MailboxClosed, ThreadInbox
 from ..protocol.errors import Failure, InvalidModel, InvalidSetting
 from ..protocol.steps import DeviceFailed, DeviceReady, StepPlan, StepResult
 
 Event = DeviceReady | DeviceFailed | StepResult
+
+
+class EventSink(Protocol):
+    """Where the executor's events go: an address that threads can use."""
+
+    def put_blocking(self, item: Event) -> None:
+        """Put an event, waiting for room."""
+        ...
 
 
 class Executor:
@@ -26,7 +35,7 @@ class Executor:
     """
 
     def __init__(
-        self, build: Callable[[], ModelRunner], events: Address[Event], depth: int
+        self, build: Callable[[], ModelRunner], events: EventSink, depth: int
     ) -> None:
         self._build = build
         self._events = events
@@ -106,7 +115,9 @@ class Executor:
                 return
             self._failed = isinstance(event, DeviceFailed)
         try:
-            self._events.put_urgent(event)
+            # The ordinary lane, which waits: results must neither overtake each other
+            # nor be lost to a flood of urgent orders.
+            self._events.put_blocking(event)
         except (MailboxBroken, MailboxClosed):
             # The scheduler is gone, and with it whoever wanted to know.
             pass

@@ -4,9 +4,17 @@ The line outlives any one core: while a core is being replaced, orders to it are
 dropped, because the keeper tells the next one everything that is still wanted.
 """
 
+from collections import deque
+
 import msgspec
 
-from ..mailbox import Address, MailboxBroken, MailboxClosed, MailboxStats
+from ..mailbox import (
+    Address,
+    MailboxBroken,
+    MailboxClosed,
+    MailboxFull,
+    MailboxStats,
+)
 from ..protocol.core import StopCore, WhenIdle
 from ..protocol.errors import EngineClosed
 from ..protocol.requests import Admit, Cancel, Credit
@@ -30,11 +38,13 @@ class OrderLine:
 
     def __init__(self) -> None:
         self._core: Address[Order] | None = None
+        self._held: deque[Order] = deque()
         self._closed = False
 
     def connect(self, core: Address[Order] | None) -> None:
         """Lead to this core from now on, or to nobody for a while."""
         self._core = core
+        self._held.clear()  # the next core is told everything anew
 
     def close(self) -> None:
         """Lead nowhere for good."""
@@ -59,14 +69,23 @@ class OrderLine:
     def put_urgent(self, order: Order) -> None:
         """Send an order past those that wait; after closing it goes nowhere.
 
-        Raises:
-            MailboxFull: More urgent orders wait than all requests together can cause.
+        Where more of them wait than the lane holds, it is held and sent later: letting
+        go of a stream must never fail.
         """
-        if self._core is not None:
+        self._held.append(order)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is held, as far as there is room now."""
+        while self._held and self._core is not None:
             try:
-                self._core.put_urgent(order)
+                self._core.put_urgent(self._held[0])
+            except MailboxFull:
+                return
             except (MailboxBroken, MailboxClosed):
-                pass  # as above; and a core that has ended has nothing to cancel
+                break  # as above; and a core that has ended has nothing to cancel
+            self._held.popleft()
+        self._held.clear()
 
     def stats(self) -> tuple[MailboxStats, ...]:
         """The core's mailbox, if there is a core."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from ..mailbox import Address, LoopInbox, MailboxBroken
+from ..mailbox import Address, LoopInbox, MailboxBroken, MailboxClosed
 from ..protocol.core import CoreReport, StopCore, WhenIdle
 from ..protocol.errors import EngineClosed, Failure, LegatoError
 from ..protocol.requests import (
@@ -107,9 +107,19 @@ class Scheduler:
                     self._handle(event)
                 self._feed()
                 self._report()
+            self._fail_what_lives()
+        except MailboxClosed:
+            self._fail_what_lives()  # nobody can order anything any more
         finally:
+            # After a failure nothing is said of the streams: the next core has them.
             self._instruments.lag.stop()
-            self._end()
+            self._inbox.close()
+            self._close_device()
+
+    def _close_device(self) -> None:
+        if self._device is not None:
+            self._device.close()
+            self._device.join()
 
     async def _events(self) -> list[Event]:
         planner = self._planner
@@ -139,6 +149,7 @@ class Scheduler:
                 self._running.credit(event, now_s)
             case SetBatching():
                 self._running.set_batching(event.batching, now_s)
+                self._stats_at_s = 0.0  # whoever changed it wants to see it
             case DeviceReady():
                 self._open(event)
             case DeviceFailed():
@@ -194,9 +205,7 @@ class Scheduler:
             self._instruments.note_plan(self._in_flight)
 
     def _recover(self, failed: DeviceFailed, now_s: float) -> None:
-        if self._device is not None:
-            self._device.close()
-            self._device.join()
+        self._close_device()
         self._in_flight = 0
         self._instruments.gauge.forget_plans()
         if self._planner is not None:
@@ -243,15 +252,11 @@ class Scheduler:
         except MailboxBroken:
             self._stopping = True  # nobody is left to schedule for
 
-    def _end(self) -> None:
-        if self._device is not None:
-            self._device.close()
-            self._device.join()
+    def _fail_what_lives(self) -> None:
         if self._planner is not None:
             failure = Failure.of(EngineClosed("the engine was shut down"))
             output = self._planner.fail_all(failure, time.perf_counter())
             self._send(CoreReport(output=output))
-        self._inbox.close()
 
 
 def _rank(event: Event) -> int:

@@ -12,8 +12,9 @@ from typing import Protocol
 
 from ..mailbox import Mailbox, MailboxFull
 from ..protocol.errors import ContextOverflow, Overloaded
-from ..protocol.requests import Admit, Generate, Prompt
+from ..protocol.requests import Admit, ChatMessage, Generate, Prompt
 from ..protocol.steps import RowSampling
+from .blocking import in_thread
 from .orders import OrderLine
 from .stages import Stages
 from .streams import Streams
@@ -28,6 +29,11 @@ MAX_AHEAD = 64
 
 class Encoder(Protocol):
     """What the tokenizer needs of the text room."""
+
+    @property
+    def max_token_bytes(self) -> int:
+        """Most bytes that one token can stand for."""
+        ...
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Render if it is a conversation, and encode."""
@@ -77,7 +83,8 @@ class Tokenizer:
                     job = await self._inbox.get()
                     jobs.create_task(self._encode(job, threads, free))
         finally:
-            threads.shutdown(wait=True, cancel_futures=True)
+            # Off the loop: an encoding cannot be interrupted, and may take seconds.
+            await in_thread(lambda: threads.shutdown(wait=True, cancel_futures=True))
 
     async def _encode(
         self, job: Generate, threads: ThreadPoolExecutor, free: asyncio.Semaphore
@@ -86,6 +93,7 @@ class Tokenizer:
             stream = self._streams.get(job.request)
             if stream is not None and not stream.ended:
                 stages = stream.stages
+                self._check_size(job.prompt)
                 stages.encoding_s = time.perf_counter()
                 loop = asyncio.get_running_loop()
                 work = loop.run_in_executor(threads, self._encoder.encode, job.prompt)
@@ -98,6 +106,21 @@ class Tokenizer:
             self._streams.fail(job.request, error)
         finally:
             free.release()
+
+    def _check_size(self, prompt: Prompt) -> None:
+        """Refuse, before any work on it, a prompt that can never fit.
+
+        Raises:
+            ContextOverflow: Its characters alone take more tokens than the context.
+        """
+        if isinstance(prompt, str):
+            chars = len(prompt)
+        else:
+            chars = sum(len(m.content) for m in prompt if isinstance(m, ChatMessage))
+        at_least = chars // max(1, self._encoder.max_token_bytes)
+        if at_least >= self._max_context:
+            why = f"the model's context of {self._max_context} tokens"
+            raise ContextOverflow(at_least, self._max_context - 1, why, at_least=True)
 
     def _trace(self, job: Generate, stages: Stages, num_tokens: int) -> None:
         if self._tracer.on:
@@ -117,7 +140,7 @@ class Tokenizer:
             raise Overloaded(
                 "the scheduler's queue is full", retry_after_s=1.0
             ) from None
-        stream.admit = order
+        stream.note_admitted(order)
 
 
 def admission(

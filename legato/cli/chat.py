@@ -8,7 +8,11 @@ from typing import Any
 import click
 
 from ..protocol.errors import LegatoError
+from .keyboard import hushed
 from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
+
+# A small model may never end by itself; whoever wants more says --max-tokens.
+REPLY_TOKENS = 1024
 
 
 @click.command()
@@ -19,7 +23,8 @@ from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_opti
 def chat(prompt: str | None, system: str, **options: Any) -> None:
     """Talk with the model; Ctrl-C stops a reply, Ctrl-D leaves.
 
-    With -p, or with text piped in, it answers once and exits.
+    With -p, or with text piped in, it answers once and exits. Where no sampling option
+    is given, the model's recommended ones hold, and replies end after 1,024 tokens.
 
     \b
     Examples:
@@ -36,7 +41,9 @@ def chat(prompt: str | None, system: str, **options: Any) -> None:
         prompt = sys.stdin.read()
     elif prompt is not None and piped:
         prompt = f"{prompt}\n\n{sys.stdin.read()}".rstrip()
-    sampling = split_sampling(options)
+    if prompt is not None and not prompt.strip():
+        raise click.UsageError("nothing to ask: give -p TEXT, or pipe text in")
+    sampling = {"max_tokens": REPLY_TOKENS} | split_sampling(options)
     # One loop, entered for each reply: between replies the terminal belongs to
     # ``input``, with the line editing and the Ctrl-C people know.
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -68,6 +75,8 @@ def _talk(runner: asyncio.Runner, conversation: Any) -> None:
         if line in ("/quit", "/exit"):
             return
         if line.startswith("/"):
+            if line == "/stats":
+                runner.run(conversation.settle())
             click.echo(conversation.command(line))
         elif line:
             _reply(runner, conversation, line)
@@ -75,7 +84,8 @@ def _talk(runner: asyncio.Runner, conversation: Any) -> None:
 
 def _reply(runner: asyncio.Runner, conversation: Any, line: str) -> None:
     try:
-        runner.run(conversation.reply(line))
+        with hushed():
+            runner.run(conversation.reply(line))
     except KeyboardInterrupt:
         click.echo(" (stopped)")
     except LegatoError as error:

@@ -48,7 +48,8 @@ class Conversation:
             case "/system":
                 self._system = rest.strip()
                 self._turns.clear()
-                return "(a new conversation, with that system prompt)"
+                whose = "that" if self._system else "the model's own"
+                return f"(a new conversation, with {whose} system prompt)"
             case "/stats":
                 return self._stats()
             case _:
@@ -81,13 +82,20 @@ class Conversation:
                 self._turns.append(ChatMessage("assistant", "".join(said)))
             else:
                 self._turns.pop()
-        ended_s = time.perf_counter()
-        rate = (tokens - 1) / (ended_s - first_s) if tokens > 1 else 0.0
+            if tokens:
+                self._note(tokens, first_s - began_s, time.perf_counter() - first_s)
+        click.echo()
+
+    async def settle(self) -> None:
+        """Let the engine come to rest, so that its numbers are of this moment."""
+        await self._engine.wait_idle()
+
+    def _note(self, tokens: int, first_s: float, rest_s: float) -> None:
+        rate = (tokens - 1) / rest_s if tokens > 1 and rest_s > 0 else 0.0
         self._last = (
-            f"last reply: {tokens} tokens, first after {first_s - began_s:.2f} s, "
+            f"last reply: {tokens} tokens, first after {first_s:.2f} s, "
             f"then {rate:.1f} tokens/s"
         )
-        click.echo()
 
     def _messages(self) -> list[ChatMessage]:
         if not self._system:

@@ -8,6 +8,9 @@ import click
 
 from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
 
+# A text may go on for ever; whoever wants more says --max-tokens.
+TOKENS = 256
+
 
 @click.command()
 @click.argument("prompt", required=False)
@@ -15,6 +18,9 @@ from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_opti
 @with_options(SAMPLING_OPTIONS)
 def generate(prompt: str | None, **options: Any) -> None:
     """Continue PROMPT (or standard input) as plain text, without a chat template.
+
+    Where no sampling option is given, the model's recommended ones hold, and the text
+    ends after 256 tokens.
 
     \b
     Examples:
@@ -30,7 +36,7 @@ def generate(prompt: str | None, **options: Any) -> None:
 async def _generate(prompt: str, options: dict[str, Any]) -> None:
     from .loading import loaded
 
-    sampling = split_sampling(options)
+    sampling = {"max_tokens": TOKENS} | split_sampling(options)
     async with loaded(options) as engine:
         params = engine.params(**sampling)
         async with engine.stream(prompt, params) as stream:

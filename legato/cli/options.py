@@ -5,9 +5,21 @@ from typing import Any, TypeVar
 
 import click
 
+from ..gpu.embedded import check_named
 from ..protocol.sampling import SamplingParams
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def check_model(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Refuse a model that is not there before torch is loaded.
+
+    Raises:
+        InvalidModel: Names the models there are.
+    """
+    check_named(value)
+    return value
+
 
 ENGINE_OPTIONS = (
     click.option(
@@ -15,6 +27,7 @@ ENGINE_OPTIONS = (
         "--model",
         default="smollm2",
         show_default=True,
+        callback=check_model,
         help="smollm2 (embedded), a .gguf file, a directory with safetensors, or fake.",
     ),
     click.option(

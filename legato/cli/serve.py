@@ -1,5 +1,6 @@
 """``legato serve``: the protocols, on one port."""
 
+import logging
 from typing import Any
 
 import click
@@ -48,11 +49,13 @@ from .options import ENGINE_OPTIONS, with_options
     show_default=True,
     help="continuous, dynamic, static or auto; options behind a colon.",
 )
+@click.option("--access-log", is_flag=True, help="Write a line for each request.")
 def serve(
     host: str,
     port: int,
     api_keys: tuple[str, ...],
     allowed_origins: tuple[str, ...],
+    access_log: bool,
     **options: Any,
 ) -> None:
     """Serve chat and completions over HTTP, and responses over WebSocket.
@@ -64,12 +67,20 @@ def serve(
       legato serve --batching dynamic:max_batch=16,max_delay_s=0.02
       legato serve --model fake            try a client without a model
     """
-    from ..serve import ServeSettings, run_server
+    from ..serve import ServeSettings, listen, run_server
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    settings = ServeSettings(
+        host=host,
+        port=port,
+        api_keys=api_keys,
+        allowed_origins=allowed_origins,
+        access_log=access_log,
+    )
+    listener = listen(settings)
+    # Only now what takes seconds to import: a taken port is said at once.
     from .loading import LoadingBar, make_engine
 
-    settings = ServeSettings(
-        host=host, port=port, api_keys=api_keys, allowed_origins=allowed_origins
-    )
     bar = LoadingBar(options["model"])
     engine = make_engine(options, bar)
 
@@ -89,6 +100,12 @@ def serve(
         click.echo(f"ready: {engine.name}; {engine.memory_report}", err=True)
 
     try:
-        run_server(engine, settings, on_listening=listening, on_ready=ready)
+        run_server(
+            engine,
+            settings,
+            listener=listener,
+            on_listening=listening,
+            on_ready=ready,
+        )
     finally:
         bar.close()

@@ -14,25 +14,29 @@ MAX_RETRY_S = 60.0
 
 
 class Door:
-    """Admits up to ``max_requests`` open streams.
+    """Admits up to ``max_requests`` open streams and ``max_waiting_tokens`` of prompts.
 
     Args:
         max_requests: Streams open at once.
+        max_waiting_tokens: Prompts that wait for their first token, in tokens as far
+            as their length tells; one prompt alone is always let in.
     """
 
-    def __init__(self, max_requests: int) -> None:
+    def __init__(self, max_requests: int, max_waiting_tokens: int) -> None:
         self._max_requests = max_requests
+        self._max_waiting_tokens = max_waiting_tokens
         self._ended_s: deque[float] = deque(maxlen=WINDOW)
         self.state = "starting"
         self.failure = ""
 
-    def check(self, num_open: int, now_s: float) -> None:
+    def check(self, num_open: int, waiting_tokens: int, now_s: float) -> None:
         """Refuse at once what cannot be taken now.
 
         Raises:
             EngineClosed: Not started, draining or closed.
             EngineFailed: It died; with its cause.
-            Overloaded: As many streams as there may be are open.
+            Overloaded: As many streams as there may be are open, or as many tokens
+                as may wait for their first answer wait.
         """
         if self.state == "failed":
             raise EngineFailed(self.failure)
@@ -41,6 +45,12 @@ class Door:
         if num_open >= self._max_requests:
             raise Overloaded(
                 f"{num_open} requests are open, the most there may be",
+                retry_after_s=self._retry_after_s(now_s),
+            )
+        if waiting_tokens >= self._max_waiting_tokens:
+            raise Overloaded(
+                f"prompts of about {waiting_tokens} tokens wait for their first token, "
+                f"the most there may be is {self._max_waiting_tokens}",
                 retry_after_s=self._retry_after_s(now_s),
             )
 

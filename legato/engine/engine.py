@@ -30,6 +30,7 @@ from .prompt import AnyPrompt, as_prompt
 from .settings import EngineSettings
 from .stats import EngineStats
 from .stream import Stream, StreamContext
+from .terms import check_terms
 
 
 class Engine:
@@ -127,6 +128,7 @@ class Engine:
         chosen = params if params is not None else self.params()
 
         def request(number: int, params: SamplingParams) -> Generate:
+            check_terms(priority, tenant, ttft_deadline_s, total_deadline_s)
             return Generate(
                 request=number,
                 prompt=as_prompt(prompt, self.settings.max_prompt_chars),
@@ -162,7 +164,8 @@ class Engine:
 
     def default_params(self) -> dict[str, Any]:
         """What the model's makers recommend."""
-        return dict(self._life.assembly.text.defaults)
+        defaults = self._life.assembly.text.defaults
+        return {k: int(v) if k == "top_k" else v for k, v in defaults.items()}
 
     def encode(self, prompt: AnyPrompt) -> tuple[int, ...]:
         """Render and encode a prompt; blocks for the time of it.
@@ -251,7 +254,7 @@ class Engine:
 
     async def wait_idle(self) -> None:
         """Wait until the core has nothing left to run; ``stats`` is then exact."""
-        await self._life.core.wait_idle(self._life.assembly.orders)
+        await self._life.wait_idle()
 
     # -- inside ----------------------------------------------------------------
 
@@ -260,8 +263,9 @@ class Engine:
     ) -> Stream:
         now_s = time.perf_counter()
         assembly = self._life.assembly
+        self._life.check_loop()
         streams = assembly.streams
-        self._life.door.check(len(streams), now_s)
+        self._life.door.check(len(streams), streams.backlog.tokens, now_s)
         self._check_ids(params)
         if params.seed is None:
             params = msgspec.structs.replace(params, seed=secrets.randbits(63))

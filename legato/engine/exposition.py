@@ -21,6 +21,7 @@ GAUGES = (
     ("kv_cache_pages_free", "Pages that hold nothing.", "pages_free"),
     ("kv_cache_pages_cached", "Pages of the prefix cache alone.", "pages_cached"),
     ("kv_cache_pages_used", "Pages held by sequences.", "pages_used"),
+    ("kv_cache_pages_peak", "The most that were ever held at once.", "pages_peak"),
     ("kv_cache_usage_perc", "Share of the pages held by sequences.", "kv_usage"),
     ("bubble_share", "Share of device time lost to bubbles.", "bubble_share"),
 )
@@ -134,6 +135,13 @@ class Exposition:
             counter = CounterMetricFamily(f"legato_{name}", text, labels=["model_name"])
             counter.add_metric([self._model], getattr(core, field))
             yield counter
+        batching = GaugeMetricFamily(
+            "legato_batching_strategy",
+            "1 for the strategy in force, with the reason for it.",
+            labels=["model_name", "strategy", "reason"],
+        )
+        batching.add_metric([self._model, core.strategy, core.strategy_why], 1)
+        yield batching
 
     def _histograms(self) -> Iterable[Metric]:
         core = self._stats.core

@@ -7,11 +7,11 @@ actors. What users ask of a running engine is not its business.
 import asyncio
 import contextlib
 
-from ..actors.blocking import in_thread
+from ..actors.blocking import in_thread, to_the_end
 from ..gpu.checkpoint_model import CheckpointModel
 from ..gpu.fake_model import FakeModel
 from ..gpu.source import Model, Progress
-from ..protocol.errors import EngineClosed, EngineFailed, Failure
+from ..protocol.errors import EngineClosed, EngineFailed, Failure, MailboxMisused
 from .assembly import Assembly
 from .core_view import CoreView
 from .door import Door
@@ -19,7 +19,6 @@ from .metrics import EngineMetrics
 from .settings import EngineSettings
 from .stats import EngineStats
 
-STOP_S = 30.0
 FAKE_STEP_S = 0.02
 
 
@@ -40,8 +39,9 @@ class Lifetime:
         self._progress = progress
         self._assembly: Assembly | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.name = model if isinstance(model, str) else model.name
-        self.door = Door(settings.max_requests)
+        self.door = Door(settings.max_requests, settings.max_waiting_tokens)
         self.core = CoreView()
         self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
 
@@ -64,8 +64,9 @@ class Lifetime:
             InvalidSetting: A setting cannot work here, with the numbers.
             EngineFailed: The device could not be built.
         """
-        if self.door.state != "starting":
+        if self._loop is not None:
             raise EngineClosed("an engine runs once; make another")
+        self._loop = asyncio.get_running_loop()
         model = await in_thread(self._open_model)
         self.name = model.name
         self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
@@ -74,7 +75,7 @@ class Lifetime:
             await assembly.start()
         except BaseException:
             self.door.state = "closed"
-            await assembly.stop(shut_down())
+            await to_the_end(assembly.stop(shut_down()))
             raise
         self._assembly = assembly
         self.metrics.lag.start()
@@ -93,12 +94,8 @@ class Lifetime:
             self.door.state = "closed"
         watch.cancel()
         self.metrics.lag.stop()
-        stopping = asyncio.ensure_future(self._assembly.stop(shut_down()))
         try:
-            await asyncio.shield(stopping)
-        except asyncio.CancelledError:
-            await asyncio.wait([stopping], timeout=STOP_S)
-            raise
+            await to_the_end(self._assembly.stop(shut_down()))
         finally:
             self.core.close()
 
@@ -108,8 +105,27 @@ class Lifetime:
         self.door.state = "draining"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
-                await self.core.wait_idle(assembly.orders)
+                await self.wait_idle()
         assembly.streams.fail_all(shut_down())
+
+    async def wait_idle(self) -> None:
+        """Wait until no open stream waits to be admitted and the core is at rest."""
+        assembly = self.assembly
+        for stream in assembly.streams:
+            await stream.decided()
+        await self.core.wait_idle(assembly.orders)
+
+    def check_loop(self) -> None:
+        """Refuse calls from another event loop than the engine's.
+
+        Raises:
+            MailboxMisused: Says what to do instead.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise MailboxMisused(
+                "this engine runs in another event loop; hand the call over to it, "
+                "for example with asyncio.run_coroutine_threadsafe"
+            )
 
     def stats(self) -> EngineStats:
         """A snapshot of everything."""

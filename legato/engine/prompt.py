@@ -37,9 +37,9 @@ def as_prompt(value: AnyPrompt, max_chars: int) -> Prompt:
 
 
 def _message(item: Any, index: int) -> ChatMessage:
-    if isinstance(item, ChatMessage):
-        return item
     where = f"messages[{index}]"
+    if isinstance(item, ChatMessage):
+        item = {"role": item.role, "content": item.content}
     if not isinstance(item, Mapping):
         raise InvalidRequest(
             f"must be a message with role and content, got {type(item).__name__}",

@@ -36,6 +36,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         batching: The strategy; changeable later with ``Engine.set_batching``.
         max_requests: Streams open at once, those being tokenized included; beyond
             it requests are refused with ``Overloaded``.
+        max_waiting_tokens: Most tokens of prompts that wait for their first token, as
+            far as their length tells before they are encoded; beyond it requests are
+            refused with ``Overloaded``.
         max_prompt_chars: Longest prompt in characters, refused before any work.
         restart_intensity: Restarts of a failed device (or actor) in the period below.
         restart_period_s: The period.
@@ -55,6 +58,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefix_cache: bool = True
     batching: Batching = Continuous()
     max_requests: int = 1024
+    max_waiting_tokens: int = 1_048_576
     max_prompt_chars: int = 4_000_000
     restart_intensity: int = 3
     restart_period_s: float = 60.0

@@ -7,7 +7,8 @@ block lets go of it at once, wherever it stands.
 from collections.abc import Callable
 from types import TracebackType
 
-from ..actors.streams import OpenStream, Streams
+from ..actors.open_stream import OpenStream
+from ..actors.streams import Streams
 from ..mailbox import MailboxClosed
 from ..protocol.requests import Completion, Delta, FinishReason, Usage
 

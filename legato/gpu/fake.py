@@ -167,21 +167,27 @@ class FakeRunner:
         if not row.samples:
             return None
         output = row.start + row.num_tokens - slot.opened.prompt_tokens
-        slot.future = self._choose(slot.opened, output, state)
-        asked = slot.opened.sampling.logprobs
+        chosen = self._choose(slot.opened, output, state)
+        slot.future = chosen or 0
+        if chosen is None:
+            fault = "no token is left to choose from"
+            return SampledToken(row.slot, slot.future, fault=fault)
+        asked = min(slot.opened.sampling.logprobs, self.limits.vocab_size)
         logprobs = None
         if asked >= 0:
             top = (slot.future,) * asked
             logprobs = TokenLogprobs(-1.0, top, (-1.0,) * asked)
         return SampledToken(row.slot, slot.future, logprobs)
 
-    def _choose(self, opened: SlotOpen, output: int, state: int) -> int:
+    def _choose(self, opened: SlotOpen, output: int, state: int) -> int | None:
         if self.script is not None:
             return self.script(opened.prompt_tokens, output)
-        token = pick(state, self.limits.vocab_size)
-        while output < opened.sampling.min_tokens and token in opened.sampling.ends:
-            token = (token + 1) % self.limits.vocab_size
-        return token
+        first, size = pick(state, self.limits.vocab_size), self.limits.vocab_size
+        if output >= opened.sampling.min_tokens:
+            return first
+        ends = set(opened.sampling.ends)
+        tokens = ((first + step) % size for step in range(size))
+        return next((token for token in tokens if token not in ends), None)
 
 
 def fake_text() -> TextSource:

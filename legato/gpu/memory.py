@@ -66,8 +66,8 @@ def size_pool(
         )
     report = (
         f"{device.type}: weights {_mib(weight_bytes)}, pages "
-        f"{_mib(num_pages * page_bytes)} ({why}): {num_pages} of {page_size} tokens, "
-        f"room for {num_pages * page_size} tokens"
+        f"{_mib(num_pages * page_bytes)} ({why}): {num_pages} pages of "
+        f"{page_size} tokens each, room for {num_pages * page_size} tokens"
     )
     return PoolSize(num_pages, report)
 

@@ -1,14 +1,17 @@
 """What a sender may still send to a mailbox in another process; no I/O.
 
 The counterpart of ``Lanes`` where the messages themselves wait elsewhere. Under
-COALESCE one place of the capacity is kept on this side: the message that waits here
-takes the later ones in until there is credit for it.
+COALESCE one place of the capacity is kept on this side: what waits here takes the later
+messages in until there is credit. Where it would grow too long for one message it takes
+more places than that one, since a put must neither wait nor lose anything.
 """
 
 import asyncio
 from collections.abc import Callable
 from time import perf_counter
 from typing import Generic, TypeVar
+
+import msgspec
 
 from ..protocol.errors import (
     Closed,
@@ -17,6 +20,7 @@ from ..protocol.errors import (
     MailboxClosed,
     MailboxFull,
 )
+from .backlog import Backlog
 from .frames import Credit, Hello, MalformedFrame
 from .lanes import State
 from .overflow import Overflow
@@ -32,7 +36,7 @@ class Credits(Generic[T]):
     Args:
         name: For errors and metrics.
         overflow: What happens when the other end's capacity is used up.
-        merge: ``merge(older, newer)``; with COALESCE, and only then.
+        merge: ``merge(older, newer)``, associative; with COALESCE, and only then.
 
     Raises:
         InvalidSetting: Merge and overflow that do not match.
@@ -49,7 +53,8 @@ class Credits(Generic[T]):
         self.overflow = overflow
         self.merge = merge
         self.hello = Hello(0, 0, 0)
-        self.held: list[T] = []
+        self.encode: Callable[[T], bytes] = msgspec.msgpack.Encoder().encode
+        self.held: Backlog[T] = Backlog(merge, self.encode)
         self.turns: Turns[asyncio.Future[None]] = Turns()
         self.state = State.OPEN
         self.closed = False
@@ -71,6 +76,7 @@ class Credits(Generic[T]):
         self.hello = hello
         self.most = self.ordinary = hello.capacity - (self.merge is not None)
         self.urgent = hello.urgent_capacity
+        self.held.begin(hello.max_message_bytes)
 
     def check_open(self) -> None:
         """Refuse a put once the mailbox takes nothing more.
@@ -112,20 +118,32 @@ class Credits(Generic[T]):
         self.put += 1
         self.since_s -= perf_counter()
 
-    def hold(self, item: T) -> None:
-        """Keep a message, in the one place there is, until there is credit."""
-        if self.held:
-            self.coalesced += 1
-        else:
-            self.since_s -= perf_counter()
-        self.held[:] = [item]
+    def hold(self, item: T, size: int) -> None:
+        """Keep a message until there is credit, merged with what waits already.
+
+        Args:
+            item: Not to be changed from here on.
+            size: Of its encoding, in bytes.
+        """
+        before = len(self.held)
+        self.held.add(item, size)
+        self.coalesced += 1
+        self._split(len(self.held) - before)
         self.put += 1
         self.high_water = max(self.high_water, self.depth)
 
-    def release(self) -> T:
-        """Use the credit for the message held back; it was counted as put before."""
+    def release(self) -> bytes:
+        """Use a credit for the oldest held back; it was counted as put before."""
+        before = len(self.held)
+        body = self.held.pop()
         self.ordinary -= 1
-        return self.held.pop()
+        self._split(len(self.held) - before + 1)
+        return body
+
+    def _split(self, count: int) -> None:
+        """Count so many messages more as waiting, which were thought merged."""
+        self.coalesced -= count
+        self.since_s -= count * perf_counter()
 
     def earn(self, credit: Credit) -> None:
         """Add credit.

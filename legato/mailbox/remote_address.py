@@ -31,12 +31,12 @@ class RemoteAddress(Generic[T]):
     """An ``Address`` through a socket, in the loop that opened it.
 
     It is the mailbox's one sender on this side; tasks share it. A message is encoded
-    when it is put, so that nothing done to it later crosses.
+    when it is put, so that nothing done to it later crosses. Only under COALESCE is one
+    that waits kept as it is, to be merged: those must not be changed.
     """
 
     def __init__(self, credits: Credits[T]) -> None:
         self._credits = credits
-        self._encoder = msgspec.msgpack.Encoder()
         self._wire = Wire(MAX_REPLY_BYTES, self._on_frame, lambda: None, self._on_lost)
         self._hello: asyncio.Future[None] = self._wire.loop.create_future()
         self._finish_sent = False
@@ -57,7 +57,8 @@ class RemoteAddress(Generic[T]):
                 is cancelled.
             name: For errors and metrics.
             overflow: What happens to a message when the other end's capacity is used.
-            merge: ``merge(older, newer)``; with COALESCE, and only then.
+            merge: ``merge(older, newer)``, associative and without side effects; with
+                COALESCE, and only then.
 
         Raises:
             InvalidSetting: Overflow, merge and the capacity do not fit each other.
@@ -170,7 +171,7 @@ class RemoteAddress(Generic[T]):
     def _encode(self, item: T) -> bytes:
         self._check()
         self._credits.check_open()
-        body = self._encoder.encode(item)
+        body = self._credits.encode(item)
         if len(body) > (limit := self._credits.hello.max_message_bytes):
             raise MessageTooLarge(self._credits.name, len(body), limit)
         return body
@@ -183,19 +184,15 @@ class RemoteAddress(Generic[T]):
             self._wire.send(Kind.DATA, body)
         elif credits.merge is None:
             return False
-        elif credits.held:
-            merged = credits.merge(credits.held[0], item)
-            self._encode(merged)  # too large now, it stays as it was
-            credits.hold(merged)
         else:
-            credits.hold(item)
+            credits.hold(item, len(body))
         return True
 
     def _advance(self) -> None:
         """Send what credit allows, then wake who waits, then end if that is due."""
         credits = self._credits
-        if credits.held and credits.ordinary:
-            self._wire.send(Kind.DATA, self._encoder.encode(credits.release()))
+        while credits.held and credits.ordinary:
+            self._wire.send(Kind.DATA, credits.release())
         for turn in credits.turns.grant(credits.ordinary):
             if not turn.done():
                 turn.set_result(None)

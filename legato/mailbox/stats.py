@@ -9,7 +9,8 @@ class MailboxStats(msgspec.Struct, frozen=True, gc=False):
     Args:
         name: The mailbox's.
         depth: Messages that wait, urgent ones aside.
-        capacity: Most of them.
+        capacity: Most of them; between processes, merged messages too long for one can
+            be more.
         high_water: Most of them so far.
         put: Messages accepted so far, merged ones included.
         got: Messages taken so far.

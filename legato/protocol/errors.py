@@ -73,11 +73,19 @@ class ContextOverflow(InvalidRequest):
 
     code = "context_length_exceeded"
 
-    def __init__(self, prompt_tokens: int, limit_tokens: int, why: str) -> None:
+    def __init__(
+        self,
+        prompt_tokens: int,
+        limit_tokens: int,
+        why: str,
+        *,
+        at_least: bool = False,
+    ) -> None:
         self.prompt_tokens = prompt_tokens
         self.limit_tokens = limit_tokens
+        count = f"at least {prompt_tokens}" if at_least else str(prompt_tokens)
         super().__init__(
-            f"the prompt has {prompt_tokens} tokens, but {why} leaves room for "
+            f"the prompt has {count} tokens, but {why} leaves room for "
             f"{limit_tokens}; shorten the prompt",
             field="prompt",
         )

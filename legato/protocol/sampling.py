@@ -37,7 +37,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             [-2, 2].
         frequency_penalty: Subtracted once per time it was generated, [-2, 2].
         repetition_penalty: Divides (or multiplies, if negative) the logits of tokens
-            in prompt and answer, (0, 10].
+            in prompt and answer, [0.01, 10].
         logit_bias: Token id to a value added to its logit, [-100, 100].
 
     Raises:
@@ -62,30 +62,38 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     logit_bias: dict[int, float] = {}
 
     def __post_init__(self) -> None:
-        if isinstance(self.stop, str):
-            raise InvalidRequest("must be a sequence of strings", field="stop")
+        for field in ("stop", "stop_token_ids"):
+            if not isinstance(getattr(self, field), tuple | list):
+                raise InvalidRequest("must be a sequence", field=field)
+            # A list is as good to the caller; inside, only tuples are hashed and sent.
+            msgspec.structs.force_setattr(self, field, tuple(getattr(self, field)))
+        for field in ("ignore_eos", "include_stop"):
+            if not isinstance(getattr(self, field), bool):
+                raise InvalidRequest("must be true or false", field=field)
         within(self.temperature, "temperature", 0, 100)
-        within(self.top_k, "top_k", 0, 2**31 - 1)
+        whole(self.top_k, "top_k", 0, 2**31 - 1)
         within(self.top_p, "top_p", 0, 1, low_open=True)
         within(self.min_p, "min_p", 0, 1)
-        within(self.min_tokens, "min_tokens", 0, 2**31 - 1)
+        whole(self.min_tokens, "min_tokens", 0, 2**31 - 1)
         within(self.presence_penalty, "presence_penalty", -2, 2)
         within(self.frequency_penalty, "frequency_penalty", -2, 2)
-        within(self.repetition_penalty, "repetition_penalty", 0, 10, low_open=True)
+        within(self.repetition_penalty, "repetition_penalty", 0.01, 10)
         if self.seed is not None:
-            within(self.seed, "seed", -(2**63), 2**64 - 1)
+            whole(self.seed, "seed", -(2**63), 2**64 - 1)
         if self.max_tokens is not None:
-            within(self.max_tokens, "max_tokens", 1, 2**31 - 1)
+            whole(self.max_tokens, "max_tokens", 1, 2**31 - 1)
             if self.min_tokens > self.max_tokens:
                 raise InvalidRequest(
                     f"{self.min_tokens} is more than max_tokens ({self.max_tokens})",
                     field="min_tokens",
                 )
         if self.logprobs is not None:
-            within(self.logprobs, "logprobs", 0, MAX_LOGPROBS)
+            whole(self.logprobs, "logprobs", 0, MAX_LOGPROBS)
         self._check_stops()
+        if not isinstance(self.logit_bias, dict):  # pyright: ignore[reportUnnecessaryIsInstance] # as above
+            raise InvalidRequest("must map token ids to numbers", field="logit_bias")
         for token, bias in self.logit_bias.items():
-            within(token, "logit_bias", 0, 2**31 - 1)
+            whole(token, "logit_bias", 0, 2**31 - 1)
             within(bias, "logit_bias", -100, 100)
 
     def _check_stops(self) -> None:
@@ -95,6 +103,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                 field="stop",
             )
         for text in self.stop:
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] # callers may pass anything
+                raise InvalidRequest(f"must be text, got {text!r}", field="stop")
             if not text:
                 raise InvalidRequest("a stop string must not be empty", field="stop")
             if len(text) > MAX_STOP_CHARACTERS:
@@ -103,7 +113,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                     field="stop",
                 )
         for token in self.stop_token_ids:
-            within(token, "stop_token_ids", 0, 2**31 - 1)
+            whole(token, "stop_token_ids", 0, 2**31 - 1)
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "SamplingParams":
@@ -121,6 +131,17 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         except msgspec.ValidationError as error:
             text, _, path = str(error).partition(" - at `$.")
             raise InvalidRequest(text, field=path.rstrip("`") or None) from error
+
+
+def whole(value: object, field: str, low: int, high: int) -> None:
+    """Refuse anything that is not an integer in its range.
+
+    Raises:
+        InvalidRequest: Names the field and the range.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidRequest(f"must be an integer, got {value!r}", field=field)
+    within(value, field, low, high)
 
 
 def within(

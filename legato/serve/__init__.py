@@ -1,7 +1,7 @@
 """The front end: one ASGI application for every protocol."""
 
 from .app import Application, create_app
-from .server import Server, run_server, serve
+from .server import Server, listen, run_server, serve
 from .settings import ServeSettings
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "ServeSettings",
     "Server",
     "create_app",
+    "listen",
     "run_server",
     "serve",
 ]

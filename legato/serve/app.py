@@ -6,6 +6,7 @@ It does not own the engine: whoever opens that serves this while it is open.
 from starlette.types import Receive, Scope, Send
 
 from ..protocol.openai.refusal import Refusal
+from .admin import Admin
 from .backend import Backend
 from .catalog import Catalog
 from .debug import OPEN_PATHS as DEBUG_PATHS
@@ -44,12 +45,15 @@ class Application:
         self._keys = KeyRing(settings.api_keys)
         self._health = Health(engine, self.gate)
         self._responses = ResponsesEndpoint(engine, self.gate, settings)
+        admin = Admin(engine, enabled=bool(self._keys))
         catalog = Catalog(engine)
         self._router = Router(
             {
                 ("/v1/chat/completions", "POST"): chat_endpoint(engine, self.gate),
                 ("/v1/completions", "POST"): completion_endpoint(engine, self.gate),
                 ("/v1/models", "GET"): catalog.list,
+                ("/admin/batching", "GET"): admin.show_batching,
+                ("/admin/batching", "POST"): admin.change_batching,
                 ("/health", "GET"): self._health.health,
                 ("/metrics", "GET"): self._health.metrics,
                 **DebugEndpoint(engine, self.gate).routes(),
@@ -98,7 +102,8 @@ class Application:
         path = path_of(exchange.scope)
         self._admit_origin(exchange)
         if path not in OPEN_PATHS:
-            self._keys.check(exchange.headers.get("authorization"))
+            authorization = exchange.headers.get("authorization")
+            exchange.tenant = self._keys.check(authorization)
         return self._router.find(path, exchange.method)
 
     def _admit_origin(self, exchange: Exchange) -> None:
@@ -120,7 +125,7 @@ class Application:
             origin = headers.get("origin")
             if not self._origins.admits(origin):
                 raise forbidden(origin)
-            self._keys.check(headers.get("authorization"))
+            tenant = self._keys.check(headers.get("authorization"))
             if path_of(socket.scope) != RESPONSES:
                 raise Refusal(404, "not_found", f"sockets are served at {RESPONSES}")
         except Refusal as refusal:
@@ -128,7 +133,7 @@ class Application:
             return
         self._health.count_sockets(1)
         try:
-            await self._responses(socket)
+            await self._responses(socket, tenant)
         finally:
             self._health.count_sockets(-1)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from ..actors.scheduling.batching import Batching
 from ..protocol.requests import Delta, Prompt
 from ..protocol.sampling import SamplingParams
 
@@ -52,13 +53,28 @@ class Backend(Protocol):
         ...
 
     def stream(
-        self, prompt: Prompt, params: SamplingParams | None = None, *, tenant: str = ""
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        priority: int = 0,
+        tenant: str = "",
+        ttft_deadline_s: float = 0.0,
+        total_deadline_s: float = 0.0,
     ) -> AbstractAsyncContextManager[AnswerStream]:
         """Open an answer; leaving the context lets go of it.
 
         Raises:
             LegatoError: On entry: the request cannot be taken.
         """
+        ...
+
+    def set_batching(self, batching: Batching) -> None:
+        """Change the batching strategy; running sequences are not touched."""
+        ...
+
+    async def wait_idle(self) -> None:
+        """Wait until nothing runs; ``stats`` is then exact."""
         ...
 
     def default_params(self) -> Mapping[str, float]:

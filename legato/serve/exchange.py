@@ -24,6 +24,8 @@ class ClientGone(Exception):
 class Exchange:
     """A request.
 
+    ``tenant`` is whose API key it carries; "" where none is needed.
+
     Args:
         scope: ASGI's.
         receive: ASGI's.
@@ -38,6 +40,7 @@ class Exchange:
         self.method: str = scope["method"]
         self.headers = read_headers(scope)
         self.extra_headers: list[Header] = []
+        self.tenant = ""
         self.started = False
         self.status = 0
         self._receive = receive

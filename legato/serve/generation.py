@@ -7,51 +7,19 @@ read and how an answer is shaped.
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
 
-from ..protocol.errors import EngineClosed
 from ..protocol.openai.chat import ChatAnswer, read_chat
 from ..protocol.openai.completion import CompletionAnswer, read_completion
-from ..protocol.openai.generation import FINISH, Generation
-from ..protocol.requests import Completion, Delta, FinishReason, Usage
-from .backend import AnswerStream, Backend
+from ..protocol.openai.generation import Generation
+from ..protocol.openai.usage import joint_usage
+from ..protocol.requests import Delta
+from .answer import Answer, joined
+from .backend import Backend
+from .choices import Batch, read_choices
+from .event_stream import EventStream
 from .exchange import ClientGone, Exchange
 from .gate import Gate
 from .judgement import check_length, check_model, refusal_of
-
-DONE = b"data: [DONE]\n\n"
-SSE_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    # Proxies such as nginx hold events back unless told not to.
-    (b"x-accel-buffering", b"no"),
-]
-
-
-class Answer(Protocol):
-    """How a protocol shapes an answer."""
-
-    def opening(self) -> bytes:
-        """The first chunk, or nothing."""
-        ...
-
-    def delta(self, delta: Delta) -> bytes:
-        """A chunk of text, or nothing."""
-        ...
-
-    def closing(self, reason: FinishReason) -> bytes:
-        """The last chunk."""
-        ...
-
-    def usage(self, usage: Usage) -> bytes:
-        """The chunk after the last."""
-        ...
-
-    def whole(self, answer: Completion) -> bytes:
-        """The answer in one piece."""
-        ...
-
 
 Read = Callable[[bytes, Mapping[str, float]], Generation]
 Shape = type[ChatAnswer] | type[CompletionAnswer]
@@ -87,8 +55,10 @@ class GenerationEndpoint:
         body = await exchange.read_json()
         with self._gate.admit():
             request = self._read(body, self._engine.default_params())
+            request = request.of_tenant(exchange.tenant)
             check_model(request.model, self._engine.name)
-            check_length(request.prompt, self._engine.max_context)
+            for prompt in request.prompts:
+                check_length(prompt, self._engine.max_context)
             answer = self._shape(
                 f"{self._prefix}-{uuid.uuid4().hex}",
                 self._engine.name,
@@ -102,42 +72,33 @@ class GenerationEndpoint:
     async def _collect(
         self, exchange: Exchange, request: Generation, answer: Answer
     ) -> None:
+        pieces: list[list[Delta]] = [[] for _ in range(request.num_choices)]
+
+        async def take(batch: Batch) -> None:
+            for index, delta in batch:
+                pieces[index].append(delta)
+
         try:
-            async with self._open(request) as stream:
-                whole = await collect(stream)
+            await read_choices(self._engine, request, take)
         except Exception as error:
             raise refusal_of(error, request) from error
-        await exchange.respond(200, answer.whole(whole))
+        answers = [joined(deltas) for deltas in pieces]
+        usage = joint_usage([one.usage for one in answers], request.n)
+        await exchange.respond(200, answer.whole(answers, usage))
 
     async def _stream(
         self, exchange: Exchange, request: Generation, answer: Answer
     ) -> None:
+        events = EventStream(exchange, request, answer)
         try:
-            # Nothing is sent before the first delta, so that a request refused by the
-            # tokenizer or the scheduler still gets a status of its own.
-            async with self._open(request) as stream:
-                delta = await anext(stream)
-                await exchange.start(200, SSE_HEADERS)
-                await exchange.write(
-                    event(answer.opening()) + event(answer.delta(delta))
-                )
-                while delta.finish_reason is None:
-                    delta = await anext(stream)
-                    if chunk := answer.delta(delta):
-                        await exchange.write(event(chunk))
-                await exchange.finish(ending(answer, delta, request.include_usage))
+            await read_choices(self._engine, request, events.take)
         except ClientGone:
             raise
         except Exception as error:
             refusal = refusal_of(error, request)
             if not exchange.started:
                 raise refusal from error
-            await exchange.finish(event(refusal.body()) + DONE)
-
-    def _open(self, request: Generation) -> AbstractAsyncContextManager[AnswerStream]:
-        return self._engine.stream(
-            request.prompt, request.params, tenant=request.tenant
-        )
+            await events.fail(refusal)
 
 
 def chat_endpoint(engine: Backend, gate: Gate) -> GenerationEndpoint:
@@ -148,50 +109,3 @@ def chat_endpoint(engine: Backend, gate: Gate) -> GenerationEndpoint:
 def completion_endpoint(engine: Backend, gate: Gate) -> GenerationEndpoint:
     """``POST /v1/completions``."""
     return GenerationEndpoint(engine, gate, read_completion, CompletionAnswer, "cmpl")
-
-
-async def collect(stream: AnswerStream) -> Completion:
-    """Read an answer to its end.
-
-    Raises:
-        LegatoError: It failed, or the server cut it.
-    """
-    pieces = [delta async for delta in stream]
-    reason, usage = end_of(pieces[-1])
-    return Completion(
-        text="".join(piece.text for piece in pieces),
-        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
-        finish_reason=reason,
-        usage=usage,
-        logprobs=tuple(entry for piece in pieces for entry in piece.logprobs),
-    )
-
-
-def ending(answer: Answer, last: Delta, include_usage: bool) -> bytes:
-    """The events after the text.
-
-    Raises:
-        EngineClosed: The server cut the answer.
-    """
-    reason, usage = end_of(last)
-    events = event(answer.closing(reason))
-    if include_usage:
-        events += event(answer.usage(usage))
-    return events + DONE
-
-
-def end_of(last: Delta) -> tuple[FinishReason, Usage]:
-    """Why an answer ended and what it took.
-
-    Raises:
-        EngineClosed: The server cut it: over HTTP a client cannot cancel and stay.
-    """
-    reason = last.finish_reason
-    if reason is None or reason not in FINISH or last.usage is None:
-        raise EngineClosed("the server ended this answer early")
-    return reason, last.usage
-
-
-def event(data: bytes) -> bytes:
-    """One server-sent event; nothing for no data."""
-    return b"data: %b\n\n" % data if data else b""

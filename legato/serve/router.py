@@ -14,6 +14,14 @@ from .exchange import Exchange
 Handler = Callable[[Exchange], Awaitable[None]]
 
 
+HINTS = {
+    "/": "the API is under /v1; see also /health, /metrics and /debug",
+    "/v1": "nothing here itself; see /v1/models, /v1/chat/completions",
+    "/v1/responses": "responses are served over WebSocket only, at this path",
+    "/v1/embeddings": "embeddings are not served",
+}
+
+
 class Router:
     """Finds the handler of a request.
 
@@ -49,6 +57,8 @@ class Router:
         elif path in self._by_path:
             handlers = self._by_path[path]
         else:
+            if path in HINTS:
+                raise Refusal(404, "not_found", f"{path}: {HINTS[path]}")
             near = get_close_matches(path, self._by_path, n=1, cutoff=0.6)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise Refusal(404, "not_found", f"there is nothing at {path}{hint}")

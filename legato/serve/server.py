@@ -6,6 +6,7 @@ every socket closes with 1012 (the service restarts). A second signal does not w
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -24,6 +25,8 @@ from .transport import HttpTransport, SocketTransport
 
 FORCED_EXIT_S = 5
 TICK_S = 1.0
+log = logging.getLogger("legato.serve")
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -55,6 +58,11 @@ class Server(uvicorn.Server):
         """
         if self.should_exit or at_once:
             self.force_exit = True
+        elif self._gate.inside:
+            log.info(
+                "finishing %d answers; another signal does not wait for them",
+                self._gate.inside,
+            )
         self.should_exit = True
         self._gate.close()
         self._asked.set()
@@ -126,8 +134,8 @@ def uvicorn_config(app: Application, settings: ServeSettings) -> uvicorn.Config:
         ws_ping_timeout=settings.ping_timeout_s,
         backlog=settings.backlog,
         lifespan="off",
-        log_level="warning",
-        access_log=False,
+        log_level="info" if settings.access_log else "warning",
+        access_log=settings.access_log,
         server_header=False,
         timeout_graceful_shutdown=FORCED_EXIT_S,
     )
@@ -159,6 +167,7 @@ async def serve(
     engine: OpenableBackend,
     settings: ServeSettings | None = None,
     *,
+    listener: socket.socket | None = None,
     on_listening: Callable[[str], object] = lambda url: None,
     on_ready: Callable[[Server], object] = lambda server: None,
 ) -> None:
@@ -169,6 +178,8 @@ async def serve(
     Args:
         engine: Not yet open.
         settings: Of the front end.
+        listener: From ``listen``, to have the address before the engine is made; None
+            takes it here.
         on_listening: Told the base URL.
         on_ready: Told when the engine is open.
 
@@ -177,7 +188,7 @@ async def serve(
         LegatoError: The engine could not be opened.
     """
     settings = settings or ServeSettings()
-    listener = listen(settings)
+    listener = listener or listen(settings)
     server = Server(create_app(engine, settings), settings)
     host, port = listener.getsockname()[:2]
     on_listening(f"http://{f'[{host}]' if ':' in host else host}:{port}")
@@ -207,6 +218,7 @@ def run_server(
     engine: OpenableBackend,
     settings: ServeSettings | None = None,
     *,
+    listener: socket.socket | None = None,
     on_listening: Callable[[str], object] = lambda url: None,
     on_ready: Callable[[Server], object] = lambda server: None,
 ) -> None:
@@ -217,7 +229,13 @@ def run_server(
     """
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(
-            serve(engine, settings, on_listening=on_listening, on_ready=on_ready)
+            serve(
+                engine,
+                settings,
+                listener=listener,
+                on_listening=on_listening,
+                on_ready=on_ready,
+            )
         )
 
 

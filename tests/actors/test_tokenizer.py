@@ -2,9 +2,10 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 
+from legato.actors.open_stream import OpenStream
 from legato.actors.orders import OrderLine
 from legato.actors.stages import Stages
-from legato.actors.streams import OpenStream, Streams
+from legato.actors.streams import Streams
 from legato.actors.text import Vocabulary
 from legato.actors.tokenizer import Tokenizer
 from legato.actors.tracing import Tracer
@@ -32,6 +33,8 @@ class SlowEncoder:
     def __init__(self) -> None:
         self.go = threading.Event()
         self.threads: set[str] = set()
+
+    max_token_bytes = 4
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         assert isinstance(prompt, str)
@@ -128,8 +131,9 @@ def test_an_encoding_is_marked_and_recorded():
 def test_a_turn_of_the_loop_takes_more_prompts_than_there_are_threads():
     async def body(desk: Desk) -> None:
         streams = [desk.ask(number, f"hold {number}") for number in range(12)]
-        while desk.inbox.stats().depth:
+        for _ in range(100):
             await asyncio.sleep(0)
+        assert not desk.inbox.stats().depth
         assert all(stream.admit is None for stream in streams)
         desk.encoder.go.set()
         for _ in streams:
@@ -205,3 +209,33 @@ def test_a_full_core_refuses_one_and_says_when_to_come_back():
         assert error.retry_after_s > 0
 
     perform(body, core_room=1)
+
+
+def test_a_prompt_that_can_never_fit_is_refused_without_being_encoded():
+    async def body(desk: Desk) -> None:
+        refused = desk.ask(1, "hold" * 200)
+        error = await failure(refused)
+        assert isinstance(error, ContextOverflow)
+        assert "at least 200 tokens" in str(error)
+        assert desk.encoder.threads == set()
+
+    perform(body)
+
+
+def test_ending_while_a_prompt_is_encoded_does_not_stop_the_loop():
+    async def main() -> None:
+        desk = Desk()
+        running = asyncio.create_task(desk.tokenizer.run())
+        desk.ask(1, "hold on")
+        desk.ask(2, "quick")
+        await desk.admitted()
+        running.cancel()
+        turns = 0
+        while turns < 50:
+            await asyncio.sleep(0)
+            turns += 1
+        assert not running.done()
+        desk.encoder.go.set()
+        await asyncio.wait([running])
+
+    asyncio.run(main())

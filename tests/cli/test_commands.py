@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -180,3 +181,29 @@ def test_the_main_job_answers_from_the_embedded_model(smollm2: Path):
     )
     assert ran.returncode == 0
     assert ran.stdout == "The capital of France is Paris.\n"
+
+
+@pytest.mark.parametrize("command", [["chat"], ["chat", "-p", "  "]])
+def test_nothing_to_ask_is_a_usage_error(command: list[str]):
+    ran = run(*command, "--model", "fake")
+    assert ran.exit_code == 2
+    assert "nothing to ask" in ran.stderr
+
+
+def test_a_model_that_is_not_there_is_named_with_the_nearest_before_torch_loads():
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "legato", "serve", "-m", "smolm2"],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2
+    assert "no model 'smolm2'; did you mean 'smollm2'?" in ran.stderr
+    assert " torch\n" not in ran.stderr
+
+
+def test_a_taken_port_is_said_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = run("serve", "--model", "fake", "--port", port)
+    assert ran.exit_code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in ran.stderr

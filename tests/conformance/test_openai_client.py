@@ -55,6 +55,26 @@ def test_the_clients_own_accumulator_rebuilds_the_answer(client):
     assert final.choices[0].message.content == ANSWER
 
 
+def test_several_answers_are_parsed(client):
+    answer = client.chat.completions.create(model="fake", messages=MESSAGES, n=3)
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    assert {choice.message.content for choice in answer.choices} == {ANSWER}
+    assert answer.usage.completion_tokens == 3 * (len(ANSWER.encode()) + 1)
+
+
+def test_the_clients_own_accumulator_tells_several_answers_apart(client):
+    with client.chat.completions.stream(model="fake", messages=MESSAGES, n=2) as stream:
+        stream.until_done()
+        final = stream.get_final_completion()
+    assert [choice.message.content for choice in final.choices] == [ANSWER] * 2
+    assert [choice.finish_reason for choice in final.choices] == ["stop"] * 2
+
+
+def test_several_prompts_are_answered(client):
+    answer = client.completions.create(model="fake", prompt=["a", "b"], max_tokens=99)
+    assert [choice.text for choice in answer.choices] == [ANSWER] * 2
+
+
 def test_logprobs_are_parsed(client):
     answer = client.chat.completions.create(
         model="fake", messages=MESSAGES, max_tokens=2, logprobs=True, top_logprobs=1

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from legato import Engine, EngineFailed, FakeModel, SamplingParams
+from legato.actors.scheduling.planner import Planner
 from legato.gpu.fake import FakeRunner
 from legato.gpu.fake import fake_answer as expected
 from legato.gpu.runner import ModelRunner
+from legato.protocol.requests import StepOutput
+from legato.protocol.steps import StepResult
 
 Play = Callable[..., None]
 
@@ -71,3 +74,27 @@ def test_a_device_that_cannot_be_built_fails_the_start_with_its_cause():
                 pass
 
     asyncio.run(main())
+
+
+def test_a_scheduler_that_breaks_costs_a_pause_too(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+):
+    commit, calls = Planner.commit, itertools.count()
+
+    def breaks_once(planner: Planner, result: StepResult, now_s: float) -> StepOutput:
+        if next(calls) == 20:
+            raise ZeroDivisionError("a fault nobody thought of")
+        return commit(planner, result, now_s)
+
+    monkeypatch.setattr(Planner, "commit", breaks_once)
+
+    async def body(engine: Engine) -> None:
+        prompts = [tuple(f"prompt {n}".encode()) for n in range(4)]
+        params = SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
+        answers = await asyncio.gather(*(engine.generate(p, params) for p in prompts))
+        for prompt, answer in zip(prompts, answers, strict=True):
+            assert answer.token_ids == expected(prompt, 40, end=None)
+        assert engine.stats().core_restarts == 1
+        assert engine.state == "ready"
+
+    play(body)

@@ -21,9 +21,12 @@ from legato import (
     InvalidSetting,
     Overloaded,
     SamplingParams,
+    Stream,
     UnknownOption,
 )
+from legato.actors.scheduling.batching import Continuous, Dynamic, Static
 from legato.gpu.fake import fake_answer as expected
+from legato.protocol.errors import MailboxMisused
 
 Play = Callable[..., None]
 
@@ -405,5 +408,129 @@ def test_metrics_are_prometheus_text(play: Play):
         assert f'legato_generation_tokens_total{{model_name="fake"}} {tokens}' in text
         assert 'legato_time_to_first_token_seconds_count{model_name="fake"} 1.0' in text
         assert 'legato_num_requests_running{model_name="fake"} 0.0' in text
+        assert 'strategy="continuous"' in text
 
     play(body)
+
+
+def test_a_flood_of_long_prompts_is_refused_before_they_are_encoded(play: Play):
+    async def body(engine: Engine) -> None:
+        flood = [engine.stream("x" * 1000, GREEDY) for _ in range(4)]
+        opened = [await context.__aenter__() for context in flood]
+        with pytest.raises(Overloaded, match="tokens wait for their first token"):
+            await engine.generate("one more", GREEDY)
+        for context in flood[:2]:
+            await context.__aexit__(None, None, None)
+        for stream in opened[2:]:
+            await stream.collect()
+        assert (await engine.generate("one more", GREEDY)).token_ids
+
+    play(body, max_waiting_tokens=1000)
+
+
+def test_the_strategy_can_change_under_running_streams(play: Play):
+    async def body(engine: Engine) -> None:
+        prompts = [tuple(f"prompt {n}".encode()) for n in range(12)]
+        params = SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
+
+        async def one(index: int) -> tuple[int, ...]:
+            async with engine.stream(prompts[index], params) as stream:
+                ids = (await anext(stream)).token_ids
+                changes = (Dynamic(max_batch=4), Static(size=2, max_wait_s=0.01))
+                engine.set_batching((*changes, Continuous())[index % 3])
+                return ids + (await stream.collect()).token_ids
+
+        answers = await asyncio.gather(*(one(n) for n in range(12)))
+        for prompt, answer in zip(prompts, answers, strict=True):
+            assert answer == expected(prompt, 40, end=None)
+        engine.set_batching(Dynamic(max_batch=4))
+        await engine.wait_idle()
+        assert engine.stats().core.strategy == "dynamic"
+        assert at_rest(engine)
+
+    play(body)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"priority": 1.5},
+        {"priority": "x"},
+        {"priority": None},
+        {"tenant": []},
+        {"tenant": None},
+        {"ttft_deadline_s": "x"},
+        {"total_deadline_s": -1},
+        {"total_deadline_s": float("nan")},
+    ],
+    ids=str,
+)
+def test_bad_terms_are_refused_at_the_door_by_name(
+    play: Play, terms: dict[str, object]
+):
+    async def body(engine: Engine) -> None:
+        with pytest.raises(InvalidRequest) as refused:
+            await engine.generate("x", GREEDY, **terms)
+        assert refused.value.field == next(iter(terms))
+        assert engine.stats().open_streams == 0
+        assert (await engine.generate("x", GREEDY)).token_ids
+
+    play(body)
+
+
+def test_a_flood_of_cancels_and_changes_is_no_error(play: Play):
+    async def body(engine: Engine) -> None:
+        async with engine.stream("x", GREEDY) as stream:
+            for _ in range(5000):
+                stream.cancel()
+                engine.set_batching(Continuous())
+            await stream.collect()
+        assert (await engine.generate("x", GREEDY)).token_ids
+
+    play(body, max_requests=4)
+
+
+def test_draining_waits_for_prompts_that_are_still_encoded(play: Play):
+    async def body(engine: Engine) -> None:
+        contexts = [engine.stream(f"prompt {n}", GREEDY) for n in range(20)]
+        streams = [await context.__aenter__() for context in contexts]
+        await engine.drain(60)
+        for stream in streams:
+            assert (await stream.collect()).token_ids
+
+    play(body)
+
+
+def test_another_loop_is_told_so_and_harms_nobody(play: Play):
+    async def body(engine: Engine) -> None:
+        async def foreign() -> None:
+            with pytest.raises(MailboxMisused, match="another event loop"):
+                await engine.generate("x", GREEDY)
+
+        async def steal(stream: Stream) -> None:
+            with pytest.raises(MailboxMisused):
+                await anext(stream)
+
+        await asyncio.to_thread(asyncio.run, foreign())
+        async with engine.stream("x", GREEDY) as stream:
+            await asyncio.to_thread(asyncio.run, steal(stream))
+            assert (await stream.collect()).token_ids == expected(tuple(b"x"), 20)
+        assert engine.stats().open_streams == 0
+        assert engine.state == "ready"
+
+    play(body)
+
+
+def test_entering_twice_at_once_starts_one_engine():
+    async def main() -> None:
+        engine = Engine(FakeModel())
+        first, second = await asyncio.gather(
+            engine.__aenter__(), engine.__aenter__(), return_exceptions=True
+        )
+        assert first is engine
+        assert isinstance(second, EngineClosed)
+        await engine.__aexit__(None, None, None)
+
+    threads = threading.active_count()
+    asyncio.run(main())
+    assert threading.active_count() == threads

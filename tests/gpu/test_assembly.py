@@ -87,7 +87,7 @@ def test_the_pool_is_as_large_as_all_slots_could_use(checkpoint: Checkpoint) -> 
     runner = build_runner(checkpoint, settings)
     assert runner.limits.num_pages == 3 * 256 // 16
     assert runner.limits.page_bytes == PAGE_BYTES
-    assert "48 of 16 tokens" in runner.memory_report
+    assert "48 pages of 16 tokens each" in runner.memory_report
 
 
 def test_a_small_pool_bounds_the_context(checkpoint: Checkpoint) -> None:

@@ -1,5 +1,6 @@
 """What every runner keeps to, the fake one and the real one."""
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -175,6 +176,54 @@ def test_no_end_comes_before_min_tokens(
     wants = RowSampling(0.0, min_tokens=6, ends=ends)
     tokens = theatre.Stage(runner).play([theatre.Line(PROMPT, wants, 6, 0)])[0]
     assert not set(tokens) & set(ends)
+
+
+def test_a_row_with_nothing_left_to_choose_from_faults_alone(
+    runner: ModelRunner, alone: list[int]
+) -> None:
+    ends = tuple(range(LIMITS.vocab_size))
+    opens = (
+        SlotOpen(0, RowSampling(0.0, min_tokens=2, ends=ends), 2, (20,)),
+        SlotOpen(1, GREEDY, len(PROMPT), tuple(range(10))),
+    )
+    rows = (StepRow(0, 0, (4, 9), True), StepRow(1, 0, PROMPT, True))
+    bad, good = runner.launch(StepPlan(0, rows, opens)).wait().sampled
+    assert "no token is left to choose from" in bad.fault
+    assert (good.fault, good.token) == ("", alone[0])
+    late = StepPlan(1, (StepRow(0, 2, (5, 6), True),))
+    assert not runner.launch(late).wait().sampled[0].fault
+
+
+HUGE = 10**400
+ODD_SAMPLING: dict[str, tuple[Any, ...]] = {
+    "temperature": (3, -1.0, 1e300, math.nan, math.inf, HUGE),
+    "top_k": (-7, 2**64 - 1, HUGE),
+    "top_p": (1, 0, -2.0, 1e300, math.nan, HUGE),
+    "min_p": (0, 1, 7.0, 1e300, math.nan, HUGE),
+    "seed": (-(2**63), 2**64 - 1, HUGE),
+    "min_tokens": (-1, 2**64 - 1, HUGE),
+    "ends": ((-1, HUGE), (3, 3)),
+    "logprobs": (-9, 10_000, 2**64 - 1),
+    "presence_penalty": (1, -1e300, math.nan, 3.4028235e38, HUGE),
+    "frequency_penalty": (-1, 1e300, math.inf, 3.4028235e38, HUGE),
+    "repetition_penalty": (2, 0, -1.0, 1e-320, 1e300, math.nan, HUGE),
+    "logit_bias": ({3: 1}, {3: 1, 4: 0.5}, {-1: 1, HUGE: 1}, {3: HUGE}, {3: math.nan}),
+}
+
+
+@pytest.mark.parametrize("name", ODD_SAMPLING)
+def test_no_sampling_of_the_right_types_breaks_a_step(
+    runner: ModelRunner, alone: list[int], name: str
+) -> None:
+    plain = SlotOpen(0, GREEDY, len(PROMPT), tuple(range(10)))
+    for step, value in enumerate(ODD_SAMPLING[name]):
+        usual: dict[str, Any] = {"temperature": 0.7, "top_p": 0.9}
+        wants = RowSampling(**usual | {"presence_penalty": 0.5, name: value})
+        odd = SlotOpen(1, wants, 1, (20,), (4, 9))
+        rows = (StepRow(0, 0, PROMPT, True), StepRow(1, 0, (4, 9), True))
+        result = runner.launch(StepPlan(step, rows, (plain, odd))).wait()
+        assert (result.sampled[0].fault, result.sampled[0].token) == ("", alone[0])
+        assert result.sampled[1].fault or 0 <= result.sampled[1].token < 96
 
 
 def test_logprobs_come_as_asked(runner: ModelRunner, theatre: SimpleNamespace) -> None:

@@ -56,23 +56,80 @@ async def test_a_message_too_large_is_refused_where_it_is_sent(ends, note):
         assert await inbox.get() == note("fits")
 
 
-async def test_a_merge_that_grows_too_large_leaves_what_waits_as_it_was(note):
-    here, there = socket.socketpair()
-    inbox, address = await asyncio.gather(
-        RemoteInbox.open(here, "box", 2, note, max_message_bytes=64),
-        RemoteAddress.open(
-            there,
-            "box",
-            overflow=Overflow.COALESCE,
-            merge=lambda older, newer: note(older.text + newer.text),
-        ),
-    )
-    for text in ("a", "b" * 30):
-        await address.put(note(text))
-    with pytest.raises(MessageTooLarge):
-        await address.put(note("c" * 30))
-    assert [(await inbox.get()).text for _ in range(2)] == ["a", "b" * 30]
-    await asyncio.gather(address.aclose(), inbox.aclose())
+def coalescing(ends, note, capacity, **options):
+    def merge(older, newer):
+        return note(older.text + newer.text)
+
+    return ends(capacity, Overflow.COALESCE, merge, **options)
+
+
+async def test_a_merge_that_would_grow_too_large_begins_another_message(ends, note):
+    async with coalescing(ends, note, 2, max_message_bytes=64) as (inbox, address):
+        for text in ("a", "b" * 30, "c" * 30, "d" * 40):
+            address.put_nowait(note(text))
+        stats = address.stats()
+        assert (stats.put, stats.depth, stats.coalesced) == (4, 4, 0)
+        with pytest.raises(MessageTooLarge):
+            address.put_nowait(note("e" * 100))
+        taken = [(await inbox.get()).text for _ in range(4)]
+        assert taken == ["a", "b" * 30, "c" * 30, "d" * 40]
+
+
+async def test_a_peer_that_lags_for_thousands_of_puts_gets_everything(ends, note):
+    limit, encoded = 32 * 1024, []
+    texts = [f"{n}:" + "é" * (n * 37 % 900) for n in range(3000)]
+    total = sum(len(msgspec.msgpack.encode(note(text))) for text in texts)
+    async with coalescing(ends, note, 3, max_message_bytes=limit) as (inbox, address):
+        count_encodings(address, encoded)
+        for text in texts:
+            address.put_nowait(note(text))
+        address.close()
+        received = await take_to_the_end(inbox)
+        await address.aclose()
+        stats = address.stats()
+    assert "".join(one.text for one in received) == "".join(texts)
+    sizes = [len(msgspec.msgpack.encode(one)) for one in received]
+    assert max(sizes) <= limit
+    assert len(received) < 2 * total / limit
+    assert len(encoded) <= len(texts) + len(received)
+    assert sum(encoded) < 2 * total + limit
+    assert (stats.put, stats.got, stats.depth) == (3000, len(received), 0)
+    assert stats.coalesced == 3000 - len(received)
+
+
+async def take_to_the_end(inbox):
+    received = []
+    try:
+        while True:
+            received.append(await inbox.get())
+    except MailboxClosed:
+        return received
+
+
+def count_encodings(address, encoded):
+    encode = address._credits.encode
+
+    def counting(item):
+        body = encode(item)
+        encoded.append(len(body))
+        return body
+
+    address._credits.encode = address._credits.held._encode = counting
+
+
+async def test_a_peer_that_reads_now_and_then_gets_it_in_order(ends, note, let_run):
+    async with coalescing(ends, note, 2, max_message_bytes=256) as (inbox, address):
+        received = ""
+        for number in range(300):
+            await address.put(note(f"{number}." + "x" * (number % 50)))
+            if number % 7 == 0:
+                received += (await inbox.get()).text
+                await let_run(5)
+            stats = address.stats()
+            assert stats.put == number + 1 == stats.got + stats.depth + stats.coalesced
+        address.close()
+        received += "".join(one.text for one in await take_to_the_end(inbox))
+    assert received == "".join(f"{n}." + "x" * (n % 50) for n in range(300))
 
 
 async def test_the_bound_holds_end_to_end(ends, note, let_run):

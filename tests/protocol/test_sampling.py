@@ -26,12 +26,28 @@ from legato.protocol.sampling import SamplingParams
         ("presence_penalty", 3.0),
         ("frequency_penalty", -3.0),
         ("repetition_penalty", 0.0),
+        ("repetition_penalty", 1e-38),
+        ("repetition_penalty", 0.009),
+        ("repetition_penalty", 10.1),
         ("logit_bias", {1: 1e9}),
         ("logit_bias", {-1: 1.0}),
         ("stop", ("",)),
         ("stop", ("x",) * 17),
         ("stop", ("x" * 1001,)),
         ("stop_token_ids", (-1,)),
+        ("stop_token_ids", (1.5,)),
+        ("stop_token_ids", 7),
+        ("stop", (7,)),
+        ("max_tokens", 2.5),
+        ("min_tokens", 1.0),
+        ("top_k", 1.5),
+        ("seed", 1.5),
+        ("seed", "x"),
+        ("logprobs", 1.5),
+        ("temperature", "warm"),
+        ("ignore_eos", 1),
+        ("logit_bias", {1.5: 1.0}),
+        ("logit_bias", [1]),
     ],
 )
 def test_a_value_outside_its_range_is_refused_by_name(field: str, value: object):
@@ -39,6 +55,13 @@ def test_a_value_outside_its_range_is_refused_by_name(field: str, value: object)
         SamplingParams(**{field: value})  # pyright: ignore[reportArgumentType]
     assert refused.value.field == field
     assert field in str(refused.value)
+
+
+def test_the_ends_of_a_range_are_in_it():
+    for penalty in (0.01, 10):
+        assert SamplingParams(repetition_penalty=penalty).repetition_penalty == penalty
+    with pytest.raises(InvalidRequest, match=r"in \[0\.01, 10\], got 1e-38"):
+        SamplingParams(repetition_penalty=1e-38)
 
 
 def test_min_tokens_must_not_exceed_max_tokens():
@@ -65,3 +88,8 @@ def test_a_wrong_type_names_its_field():
 def test_loose_options_become_params():
     params = SamplingParams.of({"stop": ["a", "b"], "temperature": 0, "seed": 7})
     assert params == SamplingParams(stop=("a", "b"), temperature=0, seed=7)
+
+
+def test_a_list_is_as_good_as_a_tuple():
+    params = SamplingParams(stop=["a"], stop_token_ids=[5])  # pyright: ignore[reportArgumentType]
+    assert params == SamplingParams(stop=("a",), stop_token_ids=(5,))

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from legato.protocol.errors import Overloaded
 from legato.protocol.requests import Delta, FinishReason, Usage
 from legato.serve import ServeSettings, create_app
 
@@ -78,17 +79,22 @@ class ScriptedEngine:
         self.scripts = deque()
         self.refusal = None
         self.requests = []
+        self.terms = []
         self.open = 0
+        self.max_open = 1000
         self.pulled = 0
         self.cancels = 0
         self.changed = asyncio.Condition()
         self.tells = set()
 
     @asynccontextmanager
-    async def stream(self, prompt, params=None, *, tenant=""):
+    async def stream(self, prompt, params=None, *, tenant="", **terms):
         if self.refusal is not None:
             raise self.refusal
+        if self.open >= self.max_open:
+            raise Overloaded("full", retry_after_s=1.0)
         self.requests.append((prompt, params, tenant))
+        self.terms.append(terms)
         self.open += 1
         await self._tell()
         script = self.scripts.popleft() if self.scripts else self.script
@@ -151,6 +157,9 @@ class HttpCall:
 
     def stall(self):
         self._writable.clear()
+
+    def resume(self):
+        self._writable.set()
 
     async def _send(self, message):
         await self._writable.wait()

@@ -108,6 +108,16 @@ async def test_without_a_key_that_fits_only_health_answers(call, make_app):
         assert (await call("POST", CHAT, HELLO, headers, app=app)).status == 200
 
 
+async def test_a_key_is_one_tenant_whatever_users_it_names(call, engine, make_app):
+    app = make_app(api_keys=("secret", "other"))
+    for key, user in (("secret", "ada"), ("secret", "bob"), ("other", "ada")):
+        headers = {"authorization": f"Bearer {key}"}
+        await call("POST", CHAT, {**HELLO, "user": user}, headers, app=app)
+    first, second, third = (tenant for _, _, tenant in engine.requests)
+    assert first == second != third
+    assert not any(name in first + third for name in ("secret", "other", "ada"))
+
+
 async def test_a_socket_without_a_key_is_refused_at_the_handshake(make_app):
     app = make_app(api_keys=("right",))
     assert await handshake(app, {}) == 401

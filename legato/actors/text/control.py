@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-MARK = "\ufdd0"  # A Unicode noncharacter: it means nothing and occurs in no real text.
+# Unicode noncharacters: they mean nothing and hardly occur in real text. Where they do,
+# each MARK becomes ESCAPED, so that GUARD is in no content and need not be searched
+# for. (A longer mark for each content that holds the last one would let whoever writes
+# the content choose its length, and pay nothing for it.)
+MARK = "\ufdd0"
+ESCAPED = MARK + "\ufdd1"
+GUARD = MARK + "\ufdd2"
 
 
 class ControlTexts:
@@ -49,12 +55,13 @@ class ControlTexts:
         bounds = [0, *places, len(text)]
         return [text[a:b] for a, b in pairwise(bounds) if a < b]
 
-    def guarded(self, content: str, mark: str) -> str:
-        """Put a mark into each control token's text, and where one may yet arise.
+    def guarded(self, content: str) -> str:
+        """Put a guard into each control token's text, and where one may yet arise.
 
         It may at either end, with what a template or a neighbouring content puts there.
-        Nothing is marked outside of the white space around, which templates like to
-        trim.
+        Nothing is put outside of the white space around, which templates like to trim.
+        Any MARK is escaped. At most two characters for each of the content's, and a
+        guard for each place: linear, whatever the content holds.
         """
         places = {start + 1 for start, _ in self.occurrences(content)}
         begin = len(content) - len(content.lstrip())
@@ -65,8 +72,8 @@ class ControlTexts:
             if content[begin : min(end, begin + size)] in self._endings:
                 places.add(begin)
         bounds = [0, *sorted(places), len(content)]
-        parts = [content[a:b] for a, b in pairwise(bounds)]
-        return mark.join(parts)
+        parts = (content[a:b] for a, b in pairwise(bounds))
+        return GUARD.join(part.replace(MARK, ESCAPED) for part in parts)
 
     def segments(self, text: str) -> Iterator[tuple[str, bool]]:
         """Cut a text into control tokens (True) and what is between (False).
@@ -86,10 +93,6 @@ class ControlTexts:
             yield text[position:], False
 
 
-def mark_absent_from(contents: Iterable[str]) -> str:
-    """Return a mark that none of the texts contains."""
-    mark = MARK
-    for content in contents:
-        while mark in content:
-            mark += MARK
-    return mark
+def unguarded(text: str) -> str:
+    """Take the guards out of a text; each escaped MARK is itself again."""
+    return text.replace(GUARD, "").replace(ESCAPED, MARK)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ...protocol.errors import InvalidRequest
 from ...protocol.models import TextSource
 from ...protocol.requests import ChatMessage, Prompt
-from .control import ControlTexts, mark_absent_from
+from .control import MARK, ControlTexts, unguarded
 from .template import ChatTemplate
 from .vocabulary import Vocabulary
 
@@ -36,6 +36,11 @@ class PromptEncoder:
         """
         template = None if source.chat_template is None else ChatTemplate(source)
         return cls(vocabulary, template)
+
+    @property
+    def max_token_bytes(self) -> int:
+        """The most bytes that one token stands for; costs nothing to ask."""
+        return self._vocabulary.max_token_bytes
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Encode text, check ids, or render and encode a conversation.
@@ -80,10 +85,8 @@ class PromptEncoder:
             raise InvalidRequest(
                 "the model has no chat template; send text as prompt", field="messages"
             )
-        mark = mark_absent_from(message.content for message in messages)
         guarded = [
-            ChatMessage(it.role, self._controls.guarded(it.content, mark))
-            for it in messages
+            ChatMessage(it.role, self._controls.guarded(it.content)) for it in messages
         ]
         text = self._template.render(guarded)
         if not text:
@@ -91,26 +94,29 @@ class PromptEncoder:
                 "the model's chat template makes no text of these messages",
                 field="messages",
             )
-        ids = self._rendered(text, mark)
+        ids = self._rendered(text)
         bos = self._vocabulary.begin_id
         # Some templates write the begin token and some leave it to the tokenizer.
         return ids if bos is None or ids[:1] == (bos,) else (bos, *ids)
 
-    def _rendered(self, text: str, mark: str) -> tuple[int, ...]:
+    def _rendered(self, text: str) -> tuple[int, ...]:
         """Encode what a template wrote; marked stretches hold no control token."""
-        if mark not in text:
+        if MARK not in text:
             return self._vocabulary.encode(text, add_bos=False, special=True)
         ids: list[int] = []
-        trusted = ""
+        trusted: list[str] = []
         # Only a stretch with a mark in it is encoded apart: the tokenizer itself cuts
         # text at control tokens, so that makes no other ids.
         for segment, is_control in self._controls.segments(text):
-            if is_control or mark not in segment:
-                trusted += segment
+            if is_control or MARK not in segment:
+                trusted.append(segment)
                 continue
-            ids += self._vocabulary.encode(trusted, add_bos=False, special=True)
-            plain = segment.replace(mark, "")
-            ids += self._vocabulary.encode(plain, add_bos=False)
-            trusted = ""
-        ids += self._vocabulary.encode(trusted, add_bos=False, special=True)
+            ids += self._trusted(trusted)
+            ids += self._vocabulary.encode(unguarded(segment), add_bos=False)
+            trusted.clear()
+        ids += self._trusted(trusted)
         return tuple(ids)
+
+    def _trusted(self, segments: Sequence[str]) -> tuple[int, ...]:
+        text = "".join(segments)
+        return self._vocabulary.encode(text, add_bos=False, special=True)

@@ -159,12 +159,13 @@ class StreamText:
 
     def _take_open(self) -> Taken:
         """Decode what has gathered, of a stream without stop strings."""
-        data = b"".join(self._pieces)
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         text = self._decoder.feed(data)
         if self._finished:
             text += self._decoder.flush()
-        waiting = self._num_waiting(len(data))
-        self._pieces.clear()
+        waiting = self._num_waiting(len(data)) if self._decoder.num_pending else 0
+        pieces.clear()
         return (text, *self._take_ids(len(self._ids) - waiting))
 
     def _num_waiting(self, num_new: int) -> int:
@@ -184,8 +185,12 @@ class StreamText:
     def _take_ids(
         self, count: int
     ) -> tuple[tuple[int, ...], tuple[TokenLogprobs, ...]]:
-        ids = tuple(self._ids[:count])
-        del self._ids[:count]
+        if count == len(self._ids):
+            ids = tuple(self._ids)
+            self._ids.clear()
+        else:
+            ids = tuple(self._ids[:count])
+            del self._ids[:count]
         if not self._logprobs:
             return ids, ()
         logprobs = tuple(self._logprobs[:count])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...protocol.errors import InvalidModel
-from ..embedded import EMBEDDED_MODELS, embedded_path
+from ..embedded import EMBEDDED_MODELS, check_named, embedded_path
 from .checkpoint import Checkpoint
 from .directory import DirectoryCheckpoint
 from .gguf_checkpoint import GgufCheckpoint
@@ -17,7 +17,10 @@ def open_checkpoint(model: str) -> Checkpoint:
             says what to do.
     """
     if model in EMBEDDED_MODELS:
-        return GgufCheckpoint(embedded_path(model), name=model)
+        return GgufCheckpoint(
+            embedded_path(model), name=model, defaults=EMBEDDED_MODELS[model].defaults
+        )
+    check_named(model)
     path = Path(model).expanduser()
     try:
         if path.is_dir():
@@ -27,7 +30,4 @@ def open_checkpoint(model: str) -> Checkpoint:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InvalidModel(f"{model}: cannot be read: {reason}") from error
-    raise InvalidModel(
-        f"no model {model!r}; name an embedded model ({', '.join(EMBEDDED_MODELS)}), "
-        "a .gguf file, or a directory with config.json, tokenizer.json and safetensors"
-    )
+    raise InvalidModel(f"{model}: neither a file nor a directory")

@@ -1,9 +1,11 @@
 """A checkpoint in a GGUF file: configuration, names and layouts made canonical."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
@@ -55,15 +57,19 @@ class GgufCheckpoint:
     Args:
         path: The file.
         name: What the model is called.
+        defaults: Recommended sampling, where the file says nothing.
 
     Raises:
         InvalidModel: Broken, incomplete or not supported.
     """
 
-    def __init__(self, path: Path, *, name: str) -> None:
+    def __init__(
+        self, path: Path, *, name: str, defaults: Mapping[str, float] | None = None
+    ) -> None:
         self.name = name
         self.path = path
         self._text: TextSource | None = None
+        self._defaults = dict(defaults or {})
         self._file = GgufFile(path)
         try:
             self._entries = {
@@ -83,7 +89,9 @@ class GgufCheckpoint:
     def text(self) -> TextSource:
         """Vocabulary, template, ends; read once."""
         if self._text is None:
-            self._text = gguf_text(self._file.metadata, str(self.path))
+            text = gguf_text(self._file.metadata, str(self.path))
+            defaults = self._defaults | text.defaults
+            self._text = msgspec.structs.replace(text, defaults=defaults)
         return self._text
 
     def parameter(self, name: str) -> torch.Tensor:

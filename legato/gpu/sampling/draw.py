@@ -62,6 +62,14 @@ def _column(
     return torch.tensor(values, dtype=torch.float32, device=like.device)[:, None]
 
 
+def _top_k(wants: Sequence[RowSampling], like: torch.Tensor) -> torch.Tensor:
+    vocab_size = like.shape[1]
+    # Cut down before they are a tensor: an int64 does not hold every int.
+    most = [min(want.top_k, vocab_size) for want in wants]
+    values = [k if k > 0 else vocab_size for k in most]
+    return torch.tensor(values, device=like.device)[:, None]
+
+
 def _draw_wide(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Draw over the whole vocabulary: first a block of it, then within the block."""
     width = block_width(weights.shape[1])
@@ -76,8 +84,7 @@ def _draw_filtered(
     weights: torch.Tensor, wants: Sequence[RowSampling], uniforms: torch.Tensor
 ) -> torch.Tensor:
     """Draw with top-k and top-p, looking at ever more tokens until they suffice."""
-    top_k = _column(wants, "top_k", weights).long()
-    top_k = torch.where(top_k == 0, weights.shape[1], top_k)
+    top_k = _top_k(wants, weights)
     top_p = _column(wants, "top_p", weights)
     tokens = torch.zeros(len(weights), dtype=torch.int64, device=weights.device)
     totals = weights.sum(1, keepdim=True, dtype=torch.float64)

@@ -32,7 +32,7 @@ class SampleRow(NamedTuple):
 
 
 def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> list[SampledToken]:
-    """Choose tokens; a row whose logits are unusable gets a fault instead.
+    """Choose tokens; a row whose logits or wishes are unusable gets a fault instead.
 
     Args:
         logits: [rows, vocab] float32; changed in place where a row asks for it.
@@ -48,7 +48,10 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> list[SampledToken
     if drawn:
         tokens = _draw(logits, rows, drawn, tokens)
     chosen = integers(tokens)
-    faults = [fault_of(peak) for peak in reals(peaks)]
+    faults = [
+        row.wishes.fault or fault_of(peak)
+        for row, peak in zip(rows, reals(peaks), strict=True)
+    ]
     reports = report.complete(chosen)
     for row, token, fault in zip(rows, chosen, faults, strict=True):
         if not fault:

@@ -9,9 +9,23 @@ import torch
 
 from ...protocol.steps import RowSampling
 
+LARGEST = torch.finfo(torch.float32).max
+GREEDY = RowSampling(0.0)
+REALS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+)
+
 
 class SlotWishes:
     """A slot's sampling, with its tensors made once.
+
+    Sampling that cannot be computed with is not an error: ``fault`` says what is wrong
+    with it, and ``sampling`` is greedy, so that the rows beside it get their tokens.
 
     Args:
         sampling: As the slot was opened.
@@ -30,11 +44,14 @@ class SlotWishes:
         vocab_size: int,
         device: torch.device,
     ) -> None:
-        self.sampling = sampling
+        self.fault = fault_of_numbers(sampling)
+        self.sampling = sampling = GREEDY if self.fault else sampling
         self._device = device
         bias = {t: b for t, b in sampling.logit_bias.items() if 0 <= t < vocab_size}
         self._bias_ids = self._ids(bias)
-        self._bias = torch.tensor(list(bias.values()), device=device)
+        # Clients may write whole numbers, which alone would make integers of it.
+        values = [float(value) for value in bias.values()]
+        self._bias = torch.tensor(values, dtype=torch.float32, device=device)
         self._ends = self._ids(t for t in sampling.ends if 0 <= t < vocab_size)
         self.counts: torch.Tensor | None = None
         self._prompt: torch.Tensor | None = None
@@ -94,3 +111,13 @@ class SlotWishes:
 
     def _ids(self, tokens: Iterable[int]) -> torch.Tensor:
         return torch.tensor(list(tokens), dtype=torch.int64, device=self._device)
+
+
+def fault_of_numbers(sampling: RowSampling) -> str:
+    """Say which of a row's numbers float32 does not hold; "" if it holds them all."""
+    numbers = [(name, getattr(sampling, name)) for name in REALS]
+    numbers += [("logit_bias", value) for value in sampling.logit_bias.values()]
+    for name, value in numbers:
+        if not abs(value) <= LARGEST:
+            return f"{name} is not a number that a float32 holds"
+    return ""

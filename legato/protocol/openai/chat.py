@@ -1,6 +1,6 @@
 """``/v1/chat/completions``: the body in, chunks and completions out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,16 +8,17 @@ import msgspec
 from ..errors import InvalidRequest
 from ..requests import Completion, Delta, FinishReason, Usage
 from .document import read, refuse_unsupported
-from .generation import FINISH, Generation, StreamOptions
+from .generation import FINISH, Generation, StreamOptions, read_n, read_tenant
 from .logprobs import TokenBytes, token_logprobs
 from .messages import Message, conversation
-from .sampling import SamplingFields, sampling_params
+from .sampling import sampling_params
+from .scheduling import SchedulingFields, read_terms
 from .usage import chat_usage
 
 encode = msgspec.json.encode
 
 
-class ChatRequest(SamplingFields, kw_only=True):
+class ChatRequest(SchedulingFields, kw_only=True):
     """The body. Fields typed ``Any`` are known and have no effect here."""
 
     messages: list[Message]
@@ -32,7 +33,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     metadata: dict[str, str] | None = None
-    n: Any = None
+    n: int | None = None
     store: Any = None
     tools: Any = None
     tool_choice: Any = None
@@ -53,7 +54,6 @@ class ChatRequest(SamplingFields, kw_only=True):
 
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
     "store": (False,),
     "tools": ([],),
     "tool_choice": ("none", "auto"),
@@ -96,11 +96,13 @@ def read_chat(body: bytes, defaults: Mapping[str, float]) -> Generation:
     wanted = (request.top_logprobs or 0) if request.logprobs else None
     options = request.stream_options
     return Generation(
-        prompt=conversation(request.messages),
+        prompts=(conversation(request.messages),),
         params=sampling_params(
             request, defaults, max_tokens=limit, logprobs=wanted, names=names
         ),
-        tenant=request.user or request.safety_identifier or "",
+        n=read_n(request.n),
+        terms=read_terms(request),
+        tenant=read_tenant(request.user, request.safety_identifier),
         model=request.model or "",
         stream=bool(request.stream),
         include_usage=bool(options and options.include_usage),
@@ -109,7 +111,7 @@ def read_chat(body: bytes, defaults: Mapping[str, float]) -> Generation:
 
 
 class ChatAnswer:
-    """One answer, as chunks or whole.
+    """The answers to one request, as chunks or whole.
 
     A chunk is a prepared prefix, the text, and a prepared suffix: the part that repeats
     with every token is encoded once.
@@ -142,57 +144,65 @@ class ChatAnswer:
         self._token_bytes = token_bytes
         self._start = encode(self._head)[:-1] + b',"choices":'
         self._end = b',"usage":null}' if include_usage else b"}"
-        self._prefix = self._start + b'[{"index":0,"delta":{"content":'
         self._suffix = b'},"logprobs":null,"finish_reason":null}]' + self._end
 
-    def opening(self) -> bytes:
-        """The first chunk: who speaks."""
-        return self._chunk({"role": "assistant", "content": "", "refusal": None})
+    def opening(self, index: int) -> bytes:
+        """A choice's first chunk: who speaks."""
+        return self._chunk(index, {"role": "assistant", "content": "", "refusal": None})
 
-    def delta(self, delta: Delta) -> bytes:
+    def delta(self, index: int, delta: Delta) -> bytes:
         """A chunk of text; empty if the delta shows nothing."""
         if delta.logprobs:
             entries = token_logprobs(delta, self._token_bytes)
             logprobs = {"content": entries, "refusal": None}
-            return self._chunk({"content": delta.text}, logprobs=logprobs)
+            return self._chunk(index, {"content": delta.text}, logprobs=logprobs)
         if not delta.text:
             return b""
-        return self._prefix + encode(delta.text) + self._suffix
+        head = b'%b[{"index":%d,"delta":{"content":' % (self._start, index)
+        return head + encode(delta.text) + self._suffix
 
-    def closing(self, reason: FinishReason) -> bytes:
-        """The last chunk: why it ended, with an empty delta."""
-        return self._chunk({}, finish_reason=FINISH[reason])
+    def closing(self, index: int, reason: FinishReason) -> bytes:
+        """A choice's last chunk: why it ended, with an empty delta."""
+        return self._chunk(index, {}, finish_reason=FINISH[reason])
 
     def usage(self, usage: Usage) -> bytes:
         """The chunk after the last, for those who asked."""
         return self._start + b'[],"usage":' + encode(chat_usage(usage)) + b"}"
 
-    def whole(self, answer: Completion) -> bytes:
-        """The answer in one piece."""
-        delta = Delta(answer.text, answer.token_ids, answer.logprobs)
-        entries = token_logprobs(delta, self._token_bytes)
-        logprobs = {"content": entries, "refusal": None} if answer.logprobs else None
-        message = {"role": "assistant", "content": answer.text, "refusal": None}
-        choice = {
-            "index": 0,
-            "message": message,
-            "logprobs": logprobs,
-            "finish_reason": FINISH[answer.finish_reason],
-        }
+    def whole(self, answers: Sequence[Completion], usage: Usage) -> bytes:
+        """All choices in one piece."""
+        choices = [self._choice(index, one) for index, one in enumerate(answers)]
         return encode(
             {
                 **self._head,
                 "object": "chat.completion",
-                "choices": [choice],
-                "usage": chat_usage(answer.usage),
+                "choices": choices,
+                "usage": chat_usage(usage),
             }
         )
 
+    def _choice(self, index: int, answer: Completion) -> dict[str, Any]:
+        delta = Delta(answer.text, answer.token_ids, answer.logprobs)
+        entries = token_logprobs(delta, self._token_bytes)
+        logprobs = {"content": entries, "refusal": None} if answer.logprobs else None
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        return {
+            "index": index,
+            "message": message,
+            "logprobs": logprobs,
+            "finish_reason": FINISH[answer.finish_reason],
+        }
+
     def _chunk(
-        self, delta: object, *, logprobs: object = None, finish_reason: object = None
+        self,
+        index: int,
+        delta: object,
+        *,
+        logprobs: object = None,
+        finish_reason: object = None,
     ) -> bytes:
         choice = {
-            "index": 0,
+            "index": index,
             "delta": delta,
             "logprobs": logprobs,
             "finish_reason": finish_reason,

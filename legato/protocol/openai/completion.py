@@ -8,9 +8,10 @@ import msgspec
 from ..errors import InvalidRequest
 from ..requests import Completion, Delta, FinishReason, Prompt, Usage
 from .document import read, refuse_unsupported
-from .generation import FINISH, Generation, StreamOptions
+from .generation import FINISH, Generation, StreamOptions, read_n, read_tenant
 from .logprobs import TokenBytes, completion_logprobs
-from .sampling import SamplingFields, sampling_params
+from .sampling import sampling_params
+from .scheduling import SchedulingFields, read_terms
 from .usage import chat_usage
 
 encode = msgspec.json.encode
@@ -19,7 +20,7 @@ encode = msgspec.json.encode
 DEFAULT_MAX_TOKENS = 16
 
 
-class CompletionRequest(SamplingFields, kw_only=True):
+class CompletionRequest(SchedulingFields, kw_only=True):
     """The body. Fields typed ``Any`` are known and have no effect here."""
 
     prompt: str | list[str | int | list[int]]
@@ -29,15 +30,13 @@ class CompletionRequest(SamplingFields, kw_only=True):
     max_tokens: int | None = None
     logprobs: int | None = None
     user: str | None = None
-    n: Any = None
+    n: int | None = None
     best_of: Any = None
     echo: Any = None
     suffix: Any = None
 
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
     "echo": (False,),
     "suffix": ("",),
 }
@@ -50,57 +49,64 @@ def read_completion(body: bytes, defaults: Mapping[str, float]) -> Generation:
         InvalidRequest: Names the field at fault.
     """
     request = read(body, CompletionRequest)
-    refuse_unsupported(request, NEUTRAL)
+    prompts = read_prompts(request.prompt)
+    n = read_n(request.n, len(prompts))
+    # The best n of n are all of them.
+    refuse_unsupported(request, {**NEUTRAL, "best_of": (n,)})
     limit = request.max_tokens
     if limit is None:
         limit = max(DEFAULT_MAX_TOKENS, request.min_tokens or 0)
     options = request.stream_options
     return Generation(
-        prompt=one_prompt(request.prompt),
+        prompts=prompts,
         params=sampling_params(
             request, defaults, max_tokens=limit, logprobs=request.logprobs
         ),
-        tenant=request.user or "",
+        n=n,
+        terms=read_terms(request),
+        tenant=read_tenant(request.user),
         model=request.model or "",
         stream=bool(request.stream),
         include_usage=bool(options and options.include_usage),
     )
 
 
-def one_prompt(prompt: str | list[str | int | list[int]]) -> Prompt:
-    """Read ``prompt``: a string, token ids, or a list that holds one of these.
+def read_prompts(prompt: str | list[str | int | list[int]]) -> tuple[Prompt, ...]:
+    """Read ``prompt``: a string, token ids, or a list of strings or of token ids.
 
     Raises:
-        InvalidRequest: Nothing, a mixture, or several prompts.
+        InvalidRequest: Nothing, or a mixture.
     """
     if isinstance(prompt, str):
-        return prompt
+        return (prompt,)
     # Looked at by the interpreter's own loops: a body may hold a million ids.
     kinds = set(map(type, prompt))
     if kinds == {int}:
-        return _ids(prompt)
-    if len(prompt) != 1:
+        return (_ids(prompt, "prompt"),)
+    if len(kinds) != 1:
         raise InvalidRequest(
-            "must be one string or one list of token ids; send one request for each "
-            "prompt",
+            "must be a string, a list of token ids, or a list of prompts that are all "
+            "strings or all token ids",
             field="prompt",
         )
-    only = prompt[0]
-    return _ids(only) if isinstance(only, list) else str(only)
+    return tuple(
+        _ids(one, f"prompt[{number}]") if isinstance(one, list) else str(one)
+        for number, one in enumerate(prompt)
+    )
 
 
-def _ids(tokens: Sequence[Any]) -> tuple[int, ...]:
+def _ids(tokens: Sequence[Any], where: str) -> tuple[int, ...]:
     if not tokens:
-        raise InvalidRequest("at least one token id is needed", field="prompt")
+        raise InvalidRequest("at least one token id is needed", field=where)
     for odd in (min(tokens), max(tokens)):
         if not 0 <= odd < 2**31:
-            where = f"prompt[{tokens.index(odd)}]"
+            where = f"{where}[{tokens.index(odd)}]"
             raise InvalidRequest(f"{odd} is not a token id", field=where)
     return tuple(tokens)
 
 
 class CompletionAnswer:
-    """One answer, as chunks or whole.
+    """The answers to one request, as chunks or whole.
 
     Args:
         name: The completion's id.
@@ -127,53 +133,62 @@ class CompletionAnswer:
             "system_fingerprint": None,
         }
         self._token_bytes = token_bytes
-        self._characters = 0
+        self._characters: dict[int, int] = {}
         self._start = encode(self._head)[:-1] + b',"choices":'
         self._end = b',"usage":null}' if include_usage else b"}"
-        self._prefix = self._start + b'[{"index":0,"text":'
         self._suffix = b',"logprobs":null,"finish_reason":null}]' + self._end
 
-    def opening(self) -> bytes:
+    def opening(self, index: int) -> bytes:
         """Nothing: text completions begin with text."""
         return b""
 
-    def delta(self, delta: Delta) -> bytes:
+    def delta(self, index: int, delta: Delta) -> bytes:
         """A chunk of text; empty if the delta shows nothing."""
         if delta.logprobs:
-            return self._chunk(delta.text, logprobs=self._logprobs(delta))
+            logprobs = self._logprobs(index, delta)
+            return self._chunk(index, delta.text, logprobs=logprobs)
         if not delta.text:
             return b""
-        return self._prefix + encode(delta.text) + self._suffix
+        head = b'%b[{"index":%d,"text":' % (self._start, index)
+        return head + encode(delta.text) + self._suffix
 
-    def closing(self, reason: FinishReason) -> bytes:
-        """The last chunk: why it ended, without text."""
-        return self._chunk("", finish_reason=FINISH[reason])
+    def closing(self, index: int, reason: FinishReason) -> bytes:
+        """A choice's last chunk: why it ended, without text."""
+        return self._chunk(index, "", finish_reason=FINISH[reason])
 
     def usage(self, usage: Usage) -> bytes:
         """The chunk after the last, for those who asked."""
         return self._start + b'[],"usage":' + encode(chat_usage(usage)) + b"}"
 
-    def whole(self, answer: Completion) -> bytes:
-        """The answer in one piece."""
+    def whole(self, answers: Sequence[Completion], usage: Usage) -> bytes:
+        """All choices in one piece."""
+        choices = [self._choice(index, one) for index, one in enumerate(answers)]
+        return encode({**self._head, "choices": choices, "usage": chat_usage(usage)})
+
+    def _choice(self, index: int, answer: Completion) -> dict[str, Any]:
         delta = Delta(answer.text, answer.token_ids, answer.logprobs)
-        choice = {
-            "index": 0,
+        return {
+            "index": index,
             "text": answer.text,
-            "logprobs": self._logprobs(delta) if answer.logprobs else None,
+            "logprobs": self._logprobs(index, delta) if answer.logprobs else None,
             "finish_reason": FINISH[answer.finish_reason],
         }
-        usage = chat_usage(answer.usage)
-        return encode({**self._head, "choices": [choice], "usage": usage})
 
-    def _logprobs(self, delta: Delta) -> dict[str, Any]:
-        before, self._characters = self._characters, self._characters + len(delta.text)
+    def _logprobs(self, index: int, delta: Delta) -> dict[str, Any]:
+        before = self._characters.get(index, 0)
+        self._characters[index] = before + len(delta.text)
         return completion_logprobs(delta, self._token_bytes, before)
 
     def _chunk(
-        self, text: str, *, logprobs: object = None, finish_reason: object = None
+        self,
+        index: int,
+        text: str,
+        *,
+        logprobs: object = None,
+        finish_reason: object = None,
     ) -> bytes:
         choice = {
-            "index": 0,
+            "index": index,
             "text": text,
             "logprobs": logprobs,
             "finish_reason": finish_reason,

@@ -59,30 +59,7 @@ class ResponseEvents:
         self._texts: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
         self._item_open = False
-        self._object: dict[str, Any] = {
-            "id": name,
-            "object": "response",
-            "created_at": created_s,
-            "status": "in_progress",
-            "background": False,
-            "completed_at": None,
-            "error": None,
-            "incomplete_details": None,
-            "max_tool_calls": None,
-            "model": model,
-            "output": [],
-            "parallel_tool_calls": True,
-            "previous_response_id": None,
-            "reasoning": {"effort": None, "summary": None},
-            "service_tier": "default",
-            "store": False,
-            "text": {"format": {"type": "text"}},
-            "tool_choice": "auto",
-            "tools": [],
-            "truncation": "disabled",
-            "usage": None,
-            **echo,
-        }
+        self._object = {**response_object(name, model, created_s), **echo}
         self._place = {"item_id": self._item, "output_index": 0, "content_index": 0}
         head: dict[str, Any] = {"type": "response.output_text.delta", **self._place}
         # What repeats with every token is encoded once.
@@ -198,6 +175,33 @@ class ResponseEvents:
         number, self._sequence = self._sequence, self._sequence + 1
         event = {"type": kind, **fields, **self._lane, "sequence_number": number}
         return encode(event).decode()
+
+
+def response_object(name: str, model: str, created_s: int) -> dict[str, Any]:
+    """A response that has just begun."""
+    return {
+        "id": name,
+        "object": "response",
+        "created_at": created_s,
+        "status": "in_progress",
+        "background": False,
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+        "max_tool_calls": None,
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "service_tier": "default",
+        "store": False,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "truncation": "disabled",
+        "usage": None,
+    }
 
 
 def text_part(text: str, logprobs: list[dict[str, Any]]) -> dict[str, Any]:

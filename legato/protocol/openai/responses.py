@@ -12,16 +12,18 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidRequest
+from ..sampling import SamplingParams
 from .document import Wire, broken, read, refuse_unsupported
-from .generation import Generation
+from .generation import Generation, read_tenant
 from .messages import input_items
-from .sampling import SamplingFields, sampling_params
+from .sampling import sampling_params
+from .scheduling import SchedulingFields, read_terms
 
 MAX_STREAM_ID = 64
 LOGPROBS = "message.output_text.logprobs"
 
 
-class CreateFrame(SamplingFields, kw_only=True):
+class CreateFrame(SchedulingFields, kw_only=True):
     """``response.create``. Fields typed ``Any`` are known and have no effect here."""
 
     type: str
@@ -85,6 +87,15 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "prompt_cache_options": (),
     "prompt_cache_retention": ("in_memory",),
 }
+
+
+NAMES = {
+    "max_tokens": "max_output_tokens",
+    "logprobs": "top_logprobs",
+    "prompt": "input",
+    "messages": "input",
+}
+"""The engine's field names to those of this protocol."""
 
 
 class CancelFrame(Wire, kw_only=True):
@@ -164,35 +175,43 @@ def read_create(frame: bytes, defaults: Mapping[str, float]) -> Create:
     check_stream_id(request.stream_id)
     if request.input is None:
         raise InvalidRequest("is required", field="input")
-    include = request.include or []
-    for name in include:
-        if name != LOGPROBS:
-            raise InvalidRequest(f"{name!r} is not supported", field="include")
-    logprobs = request.top_logprobs
-    if logprobs is None and LOGPROBS in include:
-        logprobs = 0
-    names = {
-        "max_tokens": "max_output_tokens",
-        "logprobs": "top_logprobs",
-        "prompt": "input",
-        "messages": "input",
-    }
     params = sampling_params(
         request,
         defaults,
         max_tokens=request.max_output_tokens,
-        logprobs=logprobs,
-        names=names,
+        logprobs=wanted_logprobs(request),
+        names=NAMES,
     )
     generation = Generation(
-        prompt=input_items(request.input, request.instructions),
+        prompts=(input_items(request.input, request.instructions),),
         params=params,
-        tenant=request.user or request.safety_identifier or "",
+        terms=read_terms(request),
+        tenant=read_tenant(request.user, request.safety_identifier),
         model=request.model or "",
         stream=True,
-        names=names,
+        names=NAMES,
     )
-    echo = {
+    echo = echo_of(request, params)
+    return Create(generation=generation, stream_id=request.stream_id, echo=echo)
+
+
+def wanted_logprobs(request: CreateFrame) -> int | None:
+    """Read how many of the likeliest tokens to report; None reports nothing.
+
+    Raises:
+        InvalidRequest: ``include`` asks for anything but log-probabilities.
+    """
+    for name in request.include or ():
+        if name != LOGPROBS:
+            raise InvalidRequest(f"{name!r} is not supported", field="include")
+    if request.top_logprobs is None and request.include:
+        return 0
+    return request.top_logprobs
+
+
+def echo_of(request: CreateFrame, params: SamplingParams) -> dict[str, Any]:
+    """The fields of a request that its response repeats."""
+    return {
         "instructions": request.instructions,
         "max_output_tokens": request.max_output_tokens,
         "metadata": request.metadata or {},
@@ -203,7 +222,6 @@ def read_create(frame: bytes, defaults: Mapping[str, float]) -> Create:
         "top_logprobs": request.top_logprobs or 0,
         "user": request.user,
     }
-    return Create(generation=generation, stream_id=request.stream_id, echo=echo)
 
 
 def read_cancel(frame: bytes) -> CancelFrame:

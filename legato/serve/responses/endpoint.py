@@ -21,10 +21,18 @@ class ResponsesEndpoint:
         self._gate = gate
         self._settings = settings
 
-    async def __call__(self, socket: Socket) -> None:
-        """Serve one socket to its end."""
+    async def __call__(self, socket: Socket, tenant: str) -> None:
+        """Serve one socket to its end.
+
+        Args:
+            socket: Not yet accepted.
+            tenant: Whose API key it carries, or "".
+        """
         try:
             await socket.accept()
         except SocketGone:
             return
-        await Session(socket, self._engine, self._gate, self._settings).run()
+        session = Session(
+            socket, self._engine, self._gate, self._settings, tenant=tenant
+        )
+        await session.run()

@@ -8,6 +8,7 @@ from ...protocol.openai.generation import FINISH, Generation
 from ...protocol.openai.response_events import ResponseEvents, error_event
 from ...protocol.requests import FinishReason
 from ..backend import AnswerStream, Backend
+from ..choices import open_choice
 from ..gate import Gate
 from ..judgement import refusal_of
 from .outbox import Outbox
@@ -56,9 +57,8 @@ class Job:
         begun = False
         try:
             with gate.admit():
-                async with engine.stream(
-                    request.prompt, request.params, tenant=request.tenant
-                ) as stream:
+                prompt, params = next(request.choices())
+                async with open_choice(engine, request, prompt, params) as stream:
                     self._stream = stream
                     begun = True
                     await outbox.put(self._events.opening())

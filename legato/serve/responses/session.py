@@ -40,15 +40,23 @@ class Session:
         engine: Answers.
         gate: Lets responses in.
         settings: Limits.
+        tenant: Whose API key it carries; "" leaves that to each request.
     """
 
     def __init__(
-        self, socket: Socket, engine: Backend, gate: Gate, settings: ServeSettings
+        self,
+        socket: Socket,
+        engine: Backend,
+        gate: Gate,
+        settings: ServeSettings,
+        *,
+        tenant: str,
     ) -> None:
         self._socket = socket
         self._engine = engine
         self._gate = gate
         self._settings = settings
+        self._tenant = tenant
         watch = StallWatch(settings.send_deadline_s, self._give_up)
         self._outbox = Outbox(socket, settings.outbox_entries, watch)
         self._lanes = Lanes(settings.max_lanes, settings.max_in_flight)
@@ -125,7 +133,8 @@ class Session:
             token_bytes=self._engine.token_bytes,
             clock=time.time,
         )
-        job = Job(name, create.generation, events, create.stream_id)
+        request = create.generation.of_tenant(self._tenant)
+        job = Job(name, request, events, create.stream_id)
         if lane := self._lanes.put(create.stream_id, job):
             group.start_soon(self._run_lane, lane)
 

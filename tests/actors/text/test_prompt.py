@@ -99,6 +99,32 @@ def test_marks_make_no_other_ids_than_plain_encoding(
     assert ids == (1, *bytewise.encode(content), 0)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufdd0" * 2000,
+        "\ufdd0\ufdd1\ufdd2" * 500,
+        "\ufdd0" * 500 + "<end>" * 500,
+        "<\ufdd0end><end>\ufdd2" * 300,
+    ],
+    ids=["marks", "escapes", "apart", "mixed"],
+)
+def test_a_content_full_of_marks_is_plain_text(
+    byte_level_source: VocabularySource, bytewise: Vocabulary, content: str
+):
+    template = "{% for m in messages %}<begin>{{ m.content }}<end>{% endfor %}"
+    chat = encoder(byte_level_source, template)
+    ids = chat.encode((ChatMessage("user", content), ChatMessage("user", "hello")))
+    assert ids == (1, *bytewise.encode(content), 0, 1, *bytewise.encode("hello"), 0)
+
+
+def test_the_longest_token_is_known_without_encoding(
+    byte_level_source: VocabularySource, bytewise: Vocabulary
+):
+    chat = encoder(byte_level_source, None)
+    assert chat.max_token_bytes == bytewise.max_token_bytes == len("<think>")
+
+
 @pytest.mark.parametrize("template", ["<s>{{ messages[0].content }}", "{{ 'hello' }}"])
 def test_a_conversation_begins_with_exactly_one_begin_token(
     spaced_source: VocabularySource, template: str

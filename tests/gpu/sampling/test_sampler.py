@@ -167,6 +167,34 @@ def test_a_row_with_nothing_left_faults(temperature: float) -> None:
     assert not sample(some_logits(1), [row(want, output=3)])[0].fault
 
 
+@pytest.mark.parametrize(
+    "wants",
+    [
+        RowSampling(0.0, logit_bias={7: 1e39}),
+        RowSampling(0.0, logit_bias={7: 10**400}),
+        RowSampling(float("inf")),
+        RowSampling(1.0, frequency_penalty=1e300),
+        RowSampling(1.0, repetition_penalty=float("nan")),
+    ],
+    ids=["bias", "whole-bias", "temperature", "frequency", "repetition"],
+)
+def test_a_row_whose_numbers_float32_does_not_hold_faults_alone(
+    wants: RowSampling,
+) -> None:
+    plain = RowSampling(1.0, seed=4)
+    rows = [row(plain, slot=1), row(wants, slot=2, history=(1, 3))]
+    told = sample(some_logits(2), rows)
+    assert "float32" in told[1].fault
+    assert told[0] == sample(some_logits(2)[:1], [row(plain, slot=1)])[0]
+
+
+def test_a_bias_of_whole_numbers_is_added() -> None:
+    logits = torch.zeros(1, 96)
+    told = sample(logits, [row(RowSampling(0.0, logit_bias={7: 2, 8: 3}))])
+    assert (told[0].token, told[0].fault) == (8, "")
+    assert logits[0, 7] == 2
+
+
 def test_logprobs_are_the_models_own() -> None:
     logits = some_logits(2)
     exact = logits.double().log_softmax(1)

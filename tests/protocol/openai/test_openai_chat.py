@@ -77,8 +77,19 @@ def test_every_sampling_field_arrives():
         ({"logit_bias": {"5": 1000}}, "logit_bias"),
         ({"stop": ["a", ""]}, "stop"),
         ({"stop": ["a"] * 17}, "stop"),
-        ({"n": 2}, "n"),
+        ({"n": 0}, "n"),
+        ({"n": 17}, "n"),
         ({"n": 1_000_000}, "n"),
+        ({"n": "2"}, "n"),
+        ({"n": 1.5}, "n"),
+        ({"n": True}, "n"),
+        ({"priority": 101}, "priority"),
+        ({"priority": -101}, "priority"),
+        ({"priority": "high"}, "priority"),
+        ({"ttft_deadline_s": 0}, "ttft_deadline_s"),
+        ({"total_deadline_s": 1e9}, "total_deadline_s"),
+        ({"user": "u" * 257}, "user"),
+        ({"safety_identifier": "u" * 257}, "safety_identifier"),
         ({"tools": [{"type": "function"}]}, "tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"stream_options": {"include_usag": True}}, "stream_options.include_usag"),
@@ -96,13 +107,13 @@ def test_every_field_without_effect_is_accepted_empty():
 
 def test_every_declared_field_is_read_or_refused():
     used = set(ChatRequest.__struct_fields__) - set(NEUTRAL)
-    assert "n" not in used
-    assert {"messages", "temperature", "top_logprobs"} <= used
+    assert "tools" not in used
+    assert {"messages", "temperature", "top_logprobs", "n", "priority"} <= used
 
 
 def test_parts_of_text_are_joined_and_others_are_refused():
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    prompt = chat(messages=[{"role": "developer", "content": parts}]).prompt
+    (prompt,) = chat(messages=[{"role": "developer", "content": parts}]).prompts
     assert prompt == (ChatMessage("system", "ab"),)
     image = {"type": "image_url", "image_url": {"url": "x"}}
     error = refused(messages=[{"role": "user", "content": [parts[0], image]}])
@@ -119,7 +130,8 @@ def test_an_answer_can_be_sent_back_as_it_came():
         "function_call": None,
         "tool_calls": None,
     }
-    assert chat(messages=[USER, message]).prompt[1] == ChatMessage("assistant", "yes")
+    (prompt,) = chat(messages=[USER, message]).prompts
+    assert prompt[1] == ChatMessage("assistant", "yes")
 
 
 def test_stream_options_are_heard():

@@ -14,26 +14,29 @@ def completion(**fields):
 @pytest.mark.parametrize(
     ("prompt", "read"),
     [
-        ("a", "a"),
-        ("", ""),
-        (["a"], "a"),
-        ([1, 2], (1, 2)),
-        ([[1, 2]], (1, 2)),
-        ([0], (0,)),
+        ("a", ("a",)),
+        ("", ("",)),
+        (["a"], ("a",)),
+        (["a", "b"], ("a", "b")),
+        ([1, 2], ((1, 2),)),
+        ([[1, 2]], ((1, 2),)),
+        ([[1], [2, 3]], ((1,), (2, 3))),
+        ([0], ((0,),)),
     ],
 )
 def test_a_prompt_is_text_or_ids_alone_or_in_a_list(prompt, read):
-    assert completion(prompt=prompt).prompt == read
+    assert completion(prompt=prompt).prompts == read
 
 
 @pytest.mark.parametrize(
     ("prompt", "field"),
     [
         ([], "prompt"),
-        ([[]], "prompt"),
-        (["a", "b"], "prompt"),
+        ([[]], "prompt[0]"),
+        ([[1], []], "prompt[1]"),
+        ([[1], [2, -1]], "prompt[1][1]"),
+        ([[1], "a"], "prompt"),
         ([1, "a"], "prompt"),
-        ([[1], [2]], "prompt"),
         ([1, -1], "prompt[1]"),
         ([2**40], "prompt[0]"),
         (5, "prompt"),
@@ -54,10 +57,20 @@ def test_the_default_length_gives_way_to_min_tokens():
 
 
 @pytest.mark.parametrize(
-    "fields", [{"echo": True}, {"best_of": 3}, {"suffix": "x"}, {"n": 2}]
+    "fields",
+    [{"echo": True}, {"best_of": 3}, {"suffix": "x"}, {"best_of": 1, "n": 2}],
 )
 def test_what_is_not_supported_is_refused_by_name(fields):
     with pytest.raises(InvalidRequest) as caught:
         completion(prompt="a", **fields)
     assert caught.value.field == next(iter(fields))
     completion(prompt="a", echo=False, best_of=1, suffix=None, n=1)
+    completion(prompt="a", best_of=3, n=3)
+
+
+def test_prompts_times_answers_have_a_limit():
+    assert completion(prompt=["a"] * 8, n=16).num_choices == 128
+    with pytest.raises(InvalidRequest) as caught:
+        completion(prompt=["a"] * 9, n=16)
+    assert caught.value.field == "prompt"
+    assert "128" in str(caught.value)

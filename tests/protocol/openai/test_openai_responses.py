@@ -20,7 +20,7 @@ def create(**fields):
 
 def test_text_is_a_user_message():
     made = create(stream_id="a", metadata={"k": "v"}, user="ada")
-    assert made.generation.prompt == (ChatMessage("user", "hi"),)
+    assert made.generation.prompts == ((ChatMessage("user", "hi"),),)
     assert (made.stream_id, made.generation.tenant) == ("a", "ada")
     assert made.echo["metadata"] == {"k": "v"}
     assert made.generation.params.top_k == 2
@@ -64,3 +64,14 @@ def test_a_cancel_names_a_response_a_lane_or_nothing():
     )
     assert read_cancel(b'{"type":"response.cancel","stream_id":"a"}').stream_id == "a"
     assert read_cancel(b'{"type":"response.cancel"}').response_id is None
+
+
+def test_terms_are_taken_and_checked():
+    terms = create(
+        priority=-3, ttft_deadline_s=1, total_deadline_s=2.5
+    ).generation.terms
+    assert (terms.priority, terms.ttft_deadline_s) == (-3, 1.0)
+    assert terms.total_deadline_s == 2.5
+    with pytest.raises(InvalidRequest) as caught:
+        create(priority=101)
+    assert caught.value.field == "priority"

@@ -4,7 +4,12 @@ import asyncio
 
 import pytest
 
-from legato.protocol.errors import ContextOverflow, EngineFailed, Overloaded
+from legato.protocol.errors import (
+    ContextOverflow,
+    DeadlineExceeded,
+    EngineFailed,
+    Overloaded,
+)
 from legato.protocol.requests import ChatMessage, Delta, FinishReason, Usage
 
 pytestmark = pytest.mark.anyio
@@ -390,3 +395,35 @@ async def test_logprobs_come_with_deltas_when_asked(connect, engine):
     (delta,) = [e for e in events if e["type"] == "response.output_text.delta"]
     assert delta["logprobs"][0]["token"] == "A"
     assert events[-1]["response"]["output"][0]["content"][0]["logprobs"]
+
+
+async def test_terms_go_to_the_engine(connect, engine):
+    socket = await connect()
+    socket.send({**CREATE, "priority": 5, "total_deadline_s": 2, "user": "ada"})
+    await socket.until(*TERMINAL)
+    terms = {"priority": 5, "ttft_deadline_s": 0.0, "total_deadline_s": 2.0}
+    assert engine.terms == [terms]
+    assert engine.requests[0][2] == "ada"
+
+
+async def test_a_deadline_that_passes_is_an_error_event_and_the_end(connect, engine):
+    engine.script = [Delta("He"), DeadlineExceeded("not done within 1 s")]
+    socket = await connect()
+    socket.send({**CREATE, "total_deadline_s": 1})
+    *_, error, _, _, _, last = await socket.until(*TERMINAL)
+    assert (error["type"], error["status"]) == ("error", 504)
+    assert error["error"]["code"] == "deadline_exceeded"
+    assert last["type"] == "response.failed"
+
+
+async def test_a_sockets_key_is_the_tenant_of_all_its_responses(
+    connect, engine, make_app
+):
+    headers = {"authorization": "Bearer secret"}
+    socket = await connect(headers=headers, app=make_app(api_keys=("secret",)))
+    for user in ("ada", "bob"):
+        socket.send({**CREATE, "user": user})
+        await socket.until(*TERMINAL)
+    (tenant,) = {tenant for _, _, tenant in engine.requests}
+    assert tenant.startswith("key-")
+    assert "secret" not in tenant

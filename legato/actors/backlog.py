@@ -1,0 +1,48 @@
+"""The backlog: prompts whose first token is still to come, measured in tokens.
+
+The measure is taken before a prompt is rendered or encoded, from its length alone, so
+that a flood is refused before it costs anything. Shared by the open streams; owned by
+the front end's loop.
+"""
+
+from ..protocol.requests import ChatMessage, Prompt
+
+CHARS_PER_TOKEN = 4
+
+
+class Backlog:
+    """How much waits for its first token."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+
+class Wait:
+    """One prompt's share of the backlog, from its opening to its first token.
+
+    Args:
+        backlog: Where it counts.
+        prompt: What is measured.
+    """
+
+    __slots__ = ("_backlog", "_tokens")
+
+    def __init__(self, backlog: Backlog, prompt: Prompt) -> None:
+        self._backlog = backlog
+        self._tokens = estimate(prompt)
+        backlog.tokens += self._tokens
+
+    def end(self) -> None:
+        """Count no longer. Idempotent."""
+        self._backlog.tokens -= self._tokens
+        self._tokens = 0
+
+
+def estimate(prompt: Prompt) -> int:
+    """About how many tokens a prompt has; exact for ids."""
+    if isinstance(prompt, str):
+        return len(prompt) // CHARS_PER_TOKEN + 1
+    return sum(
+        len(item.content) // CHARS_PER_TOKEN + 1 if isinstance(item, ChatMessage) else 1
+        for item in prompt
+    )
