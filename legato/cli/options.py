@@ -45,10 +45,10 @@ ENGINE_OPTIONS = (
     ),
     click.option(
         "--dtype",
-        type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+        type=click.Choice(["auto", "float32", "bfloat16", "float16", "int8"]),
         default="auto",
         show_default=True,
-        help="Precision of weights and cache.",
+        help="Precision of weights and cache; int8 is for CPUs.",
     ),
     click.option(
         "--threads",

@@ -22,7 +22,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         placement: Where scheduler and device live: in a ``thread`` of this process,
             or in a ``process`` of their own, apart from this one's GIL and crashes.
         device: ``auto``, ``cpu`` or ``cuda``.
-        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+        dtype: ``auto``, ``float32``, ``bfloat16``, ``float16``, or ``int8`` for 8-
+            and 4-bit weights on a CPU.
         attention: ``auto`` or a backend's name.
         num_threads: Threads for the kernels on a CPU; 0 chooses.
         page_size: Tokens in a page of the key-value cache.

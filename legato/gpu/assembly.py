@@ -9,8 +9,11 @@ from ..protocol.steps import RunnerLimits
 from .attention import KvCache, choose_attention
 from .checkpoint import Checkpoint, ModelConfig
 from .memory import PoolSize, size_pool
-from .model import Decoder, load_weights
+from .model import Decoder, DecoderWeights, Forward, load_weights
+from .model.native_decoder import NativeDecoder
+from .model.packed import load_packed_weights
 from .model.weights import Progress
+from .native import Kernels, KernelsUnavailable, load_kernels
 from .runner import ModelRunner
 from .settings import RunnerSettings
 from .torch_runner import TorchRunner
@@ -42,7 +45,8 @@ def build_runner(
     max_context = choose_context(settings, config)
     if settings.num_threads:
         torch.set_num_threads(settings.num_threads)
-    weights = load_weights(checkpoint, dtype, device, progress=progress)
+    kernels = find_kernels(settings, device)
+    weights = read_weights(checkpoint, dtype, device, kernels, progress)
     page_bytes = 2 * settings.page_size * config.num_layers * dtype.itemsize
     page_bytes *= config.num_kv_heads * config.head_dim
     pool = size_pool(
@@ -54,25 +58,83 @@ def build_runner(
         weight_bytes=weights.num_bytes,
         device=device,
     )
+    limits = find_limits(settings, config, pool, page_bytes)
+    cache = build_cache(config, settings, pool, dtype, device)
+    decoder: Forward
+    if isinstance(kernels, Kernels) and settings.attention in ("auto", "native"):
+        threads = torch.get_num_threads()
+        decoder = NativeDecoder(config, weights, cache, kernels, limits, threads)
+    else:
+        attention = choose_attention(settings.attention, cache, config.num_heads)
+        decoder = Decoder(config, weights, attention, limits.max_context)
+    return TorchRunner(decoder, cache, limits, pool.report + words_about(kernels))
+
+
+def find_limits(
+    settings: RunnerSettings, config: ModelConfig, pool: PoolSize, page_bytes: int
+) -> RunnerLimits:
+    """Say what a runner with a pool can hold.
+
+    Raises:
+        InvalidSetting: Less than the context that was asked for.
+    """
     room = pool.num_pages * settings.page_size
     if settings.max_context > room:
         raise InvalidSetting(
             f"max_context is {settings.max_context}, but the pages hold {room} tokens "
             f"({pool.report}); lower it, or raise kv_bytes"
         )
-    cache = build_cache(config, settings, pool, dtype, device)
-    attention = choose_attention(settings.attention, cache, config.num_heads)
-    limits = RunnerLimits(
+    return RunnerLimits(
         num_slots=settings.num_slots,
         num_pages=pool.num_pages,
         page_size=settings.page_size,
-        max_context=min(max_context, room),
+        max_context=min(choose_context(settings, config), room),
         max_step_tokens=settings.max_step_tokens,
         vocab_size=config.vocab_size,
         page_bytes=page_bytes,
     )
-    decoder = Decoder(config, weights, attention, limits.max_context)
-    return TorchRunner(decoder, cache, limits, pool.report)
+
+
+def find_kernels(
+    settings: RunnerSettings, device: torch.device
+) -> Kernels | KernelsUnavailable | None:
+    """Find the native kernels, where the settings ask for them.
+
+    Raises:
+        InvalidSetting: The device has none.
+    """
+    if settings.dtype != "int8":
+        return None
+    if device.type != "cpu":
+        raise InvalidSetting(f"dtype int8 does not run on {device.type}; use bfloat16")
+    return load_kernels()
+
+
+def words_about(kernels: Kernels | KernelsUnavailable | None) -> str:
+    """End a report's line."""
+    if isinstance(kernels, KernelsUnavailable):
+        return f"; float32 instead of int8: {kernels}"
+    return "; native kernels" if kernels else ""
+
+
+def read_weights(
+    checkpoint: Checkpoint,
+    dtype: torch.dtype,
+    device: torch.device,
+    kernels: Kernels | KernelsUnavailable | None,
+    progress: Progress | None,
+) -> DecoderWeights:
+    """Load weights, packed where there are kernels for it.
+
+    Raises:
+        InvalidModel: A parameter cannot be read.
+    """
+    if not isinstance(kernels, Kernels):
+        return load_weights(checkpoint, dtype, device, progress=progress)
+    threads = torch.get_num_threads()
+    return load_packed_weights(
+        checkpoint, kernels, num_threads=threads, progress=progress
+    )
 
 
 def build_cache(
@@ -124,6 +186,7 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
         "float32": torch.float32,
         "bfloat16": torch.bfloat16,
         "float16": torch.float16,
+        "int8": torch.float32,  # of what is not packed
     }
     return dtypes[name]
 

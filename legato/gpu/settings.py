@@ -5,7 +5,7 @@ import msgspec
 from ..protocol.errors import InvalidSetting
 
 DEVICES = ("auto", "cpu", "cuda")
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 
 
 class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +14,10 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         device: ``auto`` is CUDA where there is one.
         dtype: Of weights, activations and cache. ``auto``: bfloat16 where the device
-            computes in it natively, else float32.
+            computes in it natively, else float32. ``int8``, on a CPU: weights of 8
+            bits, or 4 where the checkpoint's own are such; activations of 8 bits
+            in products, float32 elsewhere; float32 throughout where no C++
+            compiler is found.
         attention: A backend by name; ``auto`` is the fastest that runs here.
         num_threads: Of one operator on a CPU; 0 leaves torch's own choice.
         page_size: Tokens in a page.

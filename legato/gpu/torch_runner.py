@@ -7,7 +7,7 @@ import torch
 
 from ..protocol.steps import RunnerLimits, SampledToken, StepPlan, StepResult
 from .attention import KvCache
-from .model import Decoder
+from .model import Forward
 from .sampling import sample
 from .slots import Slots, StepInputs
 
@@ -37,14 +37,14 @@ class TorchRunner:
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: Forward,
         cache: KvCache,
         limits: RunnerLimits,
         memory_report: str,
     ) -> None:
         self.limits = limits
         self.memory_report = memory_report
-        self._parts: tuple[Decoder, KvCache] | None = (decoder, cache)
+        self._parts: tuple[Forward, KvCache] | None = (decoder, cache)
         self._slots = Slots(limits, cache.keys.device)
 
     def launch(self, plan: StepPlan) -> FinishedStep:
@@ -81,7 +81,7 @@ class TorchRunner:
         self._slots.clear()
 
     def _step(
-        self, decoder: Decoder, cache: KvCache, inputs: StepInputs
+        self, decoder: Forward, cache: KvCache, inputs: StepInputs
     ) -> list[SampledToken]:
         if len(inputs.untouched):
             cache.scrub(inputs.untouched)

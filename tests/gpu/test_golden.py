@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import open_checkpoint
+from legato.gpu.native import Kernels, load_kernels
 from legato.gpu.runner import ModelRunner
 from legato.gpu.settings import RunnerSettings
 from legato.protocol.steps import RowSampling
@@ -85,11 +87,14 @@ def test_answers_in_a_batch_of_32_with_chunked_prompts_are_the_references(
         check(case, line)
 
 
-def test_bfloat16_stays_near_when_led_along_the_references_answer(
-    build: Callable[[str], ModelRunner], theatre: SimpleNamespace
-) -> None:
-    # Where bfloat16 is not native a token takes 0.05 s of a core, so the longest
-    # prompt and the later tokens are left out.
+def led(
+    theatre: SimpleNamespace, runner: ModelRunner
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Lead a runner along the references' answers; each step wanted and got.
+
+    Where a type is not native a token takes 0.05 s of a core, so the longest prompt and
+    the later tokens are left out.
+    """
     cases = [case for case in CASES if case["name"] != "long"]
     lines = [
         theatre.Line(
@@ -101,14 +106,42 @@ def test_bfloat16_stays_near_when_led_along_the_references_answer(
         )
         for slot, case in enumerate(cases)
     ]
-    theatre.Stage(build("bfloat16")).play(lines)
-    agreed, differences = [], []
+    theatre.Stage(runner).play(lines)
     for case, line in zip(cases, lines, strict=True):
-        for want, got in zip(case["steps"], line.sampled, strict=False):
-            agreed.append(got.token == want["id"])
-            ours = dict(zip(got.logprobs.ids, got.logprobs.values, strict=True))
-            # A token outside our five likeliest counts as if just below them.
-            found = ours.get(want["id"], min(got.logprobs.values))
-            differences.append(abs(found - want["logprob"]))
+        yield from zip(case["steps"], line.sampled, strict=False)
+
+
+def divergence(want: dict[str, Any], got: Any) -> float:
+    """KL divergence over the reference's five likeliest tokens, renormalised."""
+    ours = dict(zip(got.logprobs.ids, got.logprobs.values, strict=True))
+    p = torch.tensor([logprob for _, logprob in want["top"]]).log_softmax(0)
+    # A token outside our five likeliest counts as if just below them.
+    found = [ours.get(token, min(got.logprobs.values)) for token, _ in want["top"]]
+    q = torch.tensor(found).log_softmax(0)
+    return float((p.exp() * (p - q)).sum())
+
+
+def test_int8_stays_near_when_led_along_the_references_answer(
+    build: Callable[[str], ModelRunner], theatre: SimpleNamespace
+) -> None:
+    if not isinstance(load_kernels(), Kernels):
+        pytest.skip("no C++ compiler")
+    steps = list(led(theatre, build("int8")))
+    divergences = [divergence(want, got) for want, got in steps]
+    agreed = [got.token == want["id"] for want, got in steps]
+    assert sum(divergences) / len(divergences) <= 1e-3
+    assert sum(agreed) / len(agreed) >= 0.97
+
+
+def test_bfloat16_stays_near_when_led_along_the_references_answer(
+    build: Callable[[str], ModelRunner], theatre: SimpleNamespace
+) -> None:
+    agreed, differences = [], []
+    for want, got in led(theatre, build("bfloat16")):
+        agreed.append(got.token == want["id"])
+        ours = dict(zip(got.logprobs.ids, got.logprobs.values, strict=True))
+        # A token outside our five likeliest counts as if just below them.
+        found = ours.get(want["id"], min(got.logprobs.values))
+        differences.append(abs(found - want["logprob"]))
     assert sum(differences) / len(differences) <= 0.03
     assert sum(agreed) / len(agreed) >= 0.97

@@ -45,7 +45,7 @@ def tiny_file(
     return write_directory(folder, tiny_config, random_parameters())
 
 
-@pytest.fixture(params=["fake", "reference", "paged"])
+@pytest.fixture(params=["fake", "reference", "paged", "native", "int8"])
 def runner(request: pytest.FixtureRequest, tiny_file: Path) -> Iterator[ModelRunner]:
     if request.param == "fake":
         made: ModelRunner = FakeRunner(LIMITS)
@@ -54,8 +54,8 @@ def runner(request: pytest.FixtureRequest, tiny_file: Path) -> Iterator[ModelRun
         page_bytes = 2 * 4 * 2 * 4 * 2 * 16
         settings = RunnerSettings(
             device="cpu",
-            dtype="float32",
-            attention=request.param,
+            dtype="int8" if request.param == "int8" else "float32",
+            attention="auto" if request.param == "int8" else request.param,
             page_size=LIMITS.page_size,
             num_slots=LIMITS.num_slots,
             max_context=LIMITS.max_context,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from ...protocol.errors import InvalidSetting
 from .backend import AttentionBackend
 from .cache import KvCache
+from .native import native_or
 from .paged import PagedAttention
 from .reference import ReferenceAttention
 
@@ -13,6 +14,8 @@ ATTENTION_BACKENDS: dict[
     str, tuple[Callable[[KvCache, int], AttentionBackend], tuple[str, ...]]
 ] = {
     "paged": (PagedAttention, ("cpu",)),
+    # After paged: who did not ask for kernels need not wait for a compiler.
+    "native": (native_or(PagedAttention), ("cpu",)),
     "reference": (ReferenceAttention, ("cpu", "cuda")),
 }
 

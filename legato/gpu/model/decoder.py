@@ -1,5 +1,7 @@
 """The forward pass of the Llama family: Llama, Mistral, Qwen 2 and 3."""
 
+from typing import Protocol
+
 import torch
 from torch.nn import functional
 
@@ -9,6 +11,16 @@ from .rotary import Rotary
 from .weights import DecoderWeights, LayerWeights
 
 Angles = tuple[torch.Tensor, torch.Tensor]
+
+
+class Forward(Protocol):
+    """A model over a cache that computes steps."""
+
+    def forward(
+        self, ids: torch.Tensor, batch: AttentionBatch, sampling: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute a step, as ``Decoder.forward`` says."""
+        ...
 
 
 class Decoder:
@@ -56,6 +68,7 @@ class Decoder:
         weights, attention = self._weights, self._attention.prepare(batch)
         angles = self._rotary.at(batch.positions)
         x = functional.embedding(ids, weights.embedding)
+        x = x.to(weights.final_norm.dtype)
         for index, layer in enumerate(weights.layers):
             x = self._attend(x, layer, index, attention, angles)
             x = self._mlp(x, layer)

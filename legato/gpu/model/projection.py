@@ -11,6 +11,11 @@ import torch
 class Projection(Protocol):
     """A linear map from [rows, in] to [rows, out]."""
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of its weights."""
+        ...
+
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Project rows."""
         ...
@@ -31,6 +36,12 @@ class DenseProjection:
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         self.weight = weight
         self.bias = bias
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of its weights."""
+        parts = (self.weight, self.bias)
+        return sum(part.nbytes for part in parts if part is not None)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Project rows."""

@@ -34,6 +34,11 @@ class Rotary:
         self._cos = torch.cat([cos, cos], -1).float().to(device)
         self._sin = torch.cat([-sin, sin], -1).float().to(device)
 
+    @property
+    def tables(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and signed sines: [positions, head_dim] float32 each."""
+        return self._cos, self._sin
+
     def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Look up cosines and signed sines: [tokens, 1, head_dim] float32 each."""
         return self._cos[positions, None], self._sin[positions, None]

@@ -7,7 +7,7 @@ import torch
 
 from ..checkpoint import Checkpoint
 from ..checkpoint.parameters import EMBEDDING, FINAL_NORM, HEAD, ROPE_FACTORS
-from .projection import Projection, choose_projection
+from .projection import DenseProjection, Projection, choose_projection
 
 Progress = Callable[[float, str], None]
 Pack = Callable[[torch.Tensor, torch.Tensor | None], Projection]
@@ -109,7 +109,9 @@ class _Loader:
         layers = tuple(self._layers())
         norm = self._tensor(FINAL_NORM)
         tied = config.tied_embeddings
-        head = self.pack(embedding if tied else self._tensor(HEAD), None)
+        head = self.pack(embedding if tied else self._stored(HEAD), None)
+        if not (tied and isinstance(head, DenseProjection)):
+            self.num_bytes += head.num_bytes
         self._report(1.0)
         return DecoderWeights(embedding, layers, norm, head, factors, self.num_bytes)
 
@@ -152,19 +154,19 @@ class _Loader:
     def _projection(self, names: Sequence[str], *, bias: bool = False) -> Projection:
         weight = self._fused([f"{name}.weight" for name in names])
         biases = self._fused([f"{name}.bias" for name in names]) if bias else None
-        return self.pack(weight, biases)
+        made = self.pack(weight, biases)
+        self.num_bytes += made.num_bytes
+        return made
 
     def _fused(self, names: Sequence[str]) -> torch.Tensor:
         if len(names) == 1:
-            return self._tensor(names[0])
-        parts = [self.checkpoint.parameter(name) for name in names]
-        fused = torch.cat([part.to(self.device, self.dtype) for part in parts])
-        return self._counted(fused)
+            return self._stored(names[0])
+        return torch.cat([self._stored(name) for name in names])
 
     def _tensor(self, name: str) -> torch.Tensor:
-        stored = self.checkpoint.parameter(name)
-        return self._counted(stored.to(self.device, self.dtype))
-
-    def _counted(self, tensor: torch.Tensor) -> torch.Tensor:
-        self.num_bytes += tensor.numel() * tensor.element_size()
+        tensor = self._stored(name)
+        self.num_bytes += tensor.nbytes
         return tensor
+
+    def _stored(self, name: str) -> torch.Tensor:
+        return self.checkpoint.parameter(name).to(self.device, self.dtype)

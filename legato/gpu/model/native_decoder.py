@@ -1,0 +1,96 @@
+"""The forward pass of the Llama family in one call to the kernels."""
+
+import ctypes
+
+import torch
+from torch.nn import functional
+
+from ...protocol.steps import RunnerLimits
+from ..attention import AttentionBatch, KvCache
+from ..attention.native import RowArrays, cache_structure
+from ..checkpoint import ModelConfig
+from ..native.library import Kernels, address
+from ..native.structures import Layer, Model, Step, Weights
+from .packed import PackedProjection
+from .projection import Projection
+from .rotary import Rotary
+from .weights import DecoderWeights, LayerWeights
+
+
+class NativeDecoder:
+    """A model whose layers run without a return to Python.
+
+    Args:
+        config: Its shape.
+        weights: Its weights; projections packed, the rest float32 or, the embedding,
+            of any type.
+        cache: The pool, float32.
+        kernels: The library.
+        limits: Of the runner.
+        num_threads: Of the kernels.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: DecoderWeights,
+        cache: KvCache,
+        kernels: Kernels,
+        limits: RunnerLimits,
+        num_threads: int,
+    ) -> None:
+        rotary = Rotary(
+            config.rope,
+            config.head_dim,
+            limits.max_context,
+            weights.embedding.device,
+            weights.rope_factors,
+        )
+        self._config = config
+        self._kernels = kernels
+        # What the structures below point into.
+        self._kept = (weights, cache, rotary)
+        self._embedding = weights.embedding
+        self._layers = (Layer * config.num_layers)(*map(_layer, weights.layers))
+        self._model = Model(
+            *(config.num_layers, config.hidden, config.num_heads, config.ffn),
+            self._layers,
+            address(weights.final_norm),
+            _packed(weights.head),
+            *map(address, rotary.tables),
+            cache_structure(cache, 0),
+            cache.num_pages * cache.page_size,
+            config.norm_eps,
+        )
+        self._decoder = kernels.decoder(self, self._model, num_threads)
+
+    def forward(
+        self, ids: torch.Tensor, batch: AttentionBatch, sampling: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute a step, as ``Decoder.forward``."""
+        x = functional.embedding(ids, self._embedding).float()
+        logits = torch.empty(len(sampling), self._config.vocab_size)
+        rows = RowArrays(batch)
+        step = Step(
+            rows.structure,
+            *(len(ids), len(sampling)),
+            *map(address, (batch.positions, batch.cells, sampling, x, logits)),
+        )
+        self._kernels.forward(self._decoder, ctypes.byref(step))
+        return logits
+
+
+def _layer(layer: LayerWeights) -> Layer:
+    return Layer(
+        address(layer.input_norm),
+        _packed(layer.qkv),
+        None if layer.qk_norm is None else address(layer.qk_norm),
+        _packed(layer.output),
+        address(layer.mlp_norm),
+        *map(_packed, (layer.gate_up, layer.down)),
+    )
+
+
+def _packed(projection: Projection) -> Weights:
+    assert isinstance(projection, PackedProjection), "the loader packed them"
+    return projection.weights

@@ -1,0 +1,39 @@
+// What Python calls. Structures are those of step.h, mirrored in structures.py.
+#include "step.h"
+
+extern "C" {
+
+int64_t legato_fits_nibbles(const float* w, int64_t outs, int64_t ins) {
+  return fits_nibbles(w, outs, ins);
+}
+
+void legato_pack(const float* w, const Weights* to, uint8_t* q, float* scale,
+                 float* low) {
+  pack(w, *to, q, scale, low);
+}
+
+Pool* legato_open_pool(int64_t num_threads) { return new Pool(int(num_threads)); }
+void legato_close_pool(Pool* pool) { delete pool; }
+
+// out[rows][outs] (+)= x[rows][ins] through the weights.
+void legato_project(Pool* pool, const Weights* w, const float* x, int64_t rows,
+                    float* out, int64_t add) {
+  int64_t groups = w->groups();
+  std::vector<int8_t> q(size_t(rows * groups * 2 * kGroup));
+  std::vector<float> scale(size_t(rows * groups)), sum(size_t(rows * groups));
+  Activations quantized{q.data(), scale.data(), sum.data(), groups};
+  pool->run(rows, [&](int64_t row) { quantized.quantize(row, x + row * w->ins, w->ins); });
+  product(*pool, *w, quantized, rows, {out, w->outs, add != 0});
+}
+
+void legato_attend(Pool* pool, const Cache* cache, const Batch* batch, const float* q,
+                   int64_t heads, float* out) {
+  attend(*pool, *cache, *batch, q, heads * cache->head_dim, heads, out);
+}
+
+Decoder* legato_open(const Model* model, int64_t num_threads) {
+  return new Decoder(*model, int(num_threads));
+}
+void legato_forward(Decoder* decoder, const Step* step) { decoder->forward(*step); }
+void legato_close(Decoder* decoder) { delete decoder; }
+}

@@ -1,0 +1,36 @@
+// One tile of a product in plain C++, for the compiler to vectorise.
+#pragma once
+#include "packing.h"
+
+template <bool nibbles>
+void group_sums(const uint8_t* q, const int8_t* x, int* sums) {
+  int value[kGroup];
+  for (int i = 0; i < kGroup; ++i) value[i] = x[i] * 128 + x[kGroup + i];
+  constexpr int half = nibbles ? kQuads / 2 : kQuads;
+  for (int quad = 0; quad < kQuads; ++quad) {
+    const uint8_t* at = q + quad % half * 64;
+    int shift = quad < half ? 0 : 4, mask = nibbles ? 15 : 255;
+    for (int lane = 0; lane < kTile; ++lane)
+      for (int i = 0; i < 4; ++i)
+        sums[lane] += (at[lane * 4 + i] >> shift & mask) * value[quad * 4 + i];
+  }
+}
+
+template <bool nibbles, int rows>
+void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row,
+               float (*sums)[kTile]) {
+  std::memset(sums, 0, sizeof(float) * rows * kTile);
+  for (int64_t group = 0; group < x.groups; ++group) {
+    int64_t at = tile * x.groups + group;
+    const float *scale = w.scale + at * kTile, *low = w.low + at * kTile;
+    for (int r = 0; r < rows; ++r) {
+      int64_t from = (row + r) * x.groups + group;
+      int whole[kTile] = {};
+      group_sums<nibbles>(w.q + at * w.group_bytes(), x.q + from * 2 * kGroup, whole);
+      for (int lane = 0; lane < kTile; ++lane) {
+        float part = float(whole[lane]) * scale[lane];
+        sums[r][lane] += part * x.scale[from] + low[lane] * x.sum[from];
+      }
+    }
+  }
+}

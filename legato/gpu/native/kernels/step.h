@@ -1,0 +1,156 @@
+// A step through all layers of a decoder.
+#pragma once
+#include <vector>
+
+#include "attention.h"
+#include "product.h"
+#include "rows.h"
+
+struct Layer {
+  const float* input_norm;
+  Weights qkv;
+  const float* qk_norm;  // [heads + kv_heads][head_dim] or null
+  Weights output;
+  const float* mlp_norm;
+  Weights gate_up, down;
+};
+
+struct Model {
+  int64_t num_layers, hidden, heads, ffn;
+  const Layer* layers;
+  const float* final_norm;
+  Weights head;
+  const float *cos, *sin;  // [positions][head_dim]
+  Cache cache;             // of the first layer
+  int64_t cells;           // of a layer
+  float eps;
+};
+
+struct Step {
+  Batch batch;
+  int64_t tokens, samples;
+  const int64_t *positions, *cells;  // [tokens]
+  const int64_t* sampling;           // [samples]
+  float* x;                          // [tokens][hidden]: embedded, then overwritten
+  float* logits;                     // [samples][vocab]
+};
+
+class Decoder {
+ public:
+  Decoder(const Model& model, int num_threads) : model_(model), pool_(num_threads) {}
+
+  void forward(const Step& step) {
+    reserve(step);
+    for (int64_t index = 0; index < model_.num_layers; ++index) {
+      attend_layer(step, index);
+      feed(step, model_.layers[index]);
+    }
+    auto x = activations(model_.hidden);
+    rows(step.samples, [&](int64_t row) {
+      quantize_norm(x, row, step.x + step.sampling[row] * model_.hidden,
+                    model_.final_norm);
+    });
+    product(pool_, model_.head, x, step.samples,
+            {step.logits, model_.head.outs, false});
+  }
+
+ private:
+  // Tokens of one item: enough work to be worth waking a thread.
+  static constexpr int64_t kTokens = 8;
+
+  template <typename Work>
+  void rows(int64_t count, const Work& work) {
+    pool_.run((count + kTokens - 1) / kTokens, [&](int64_t item) {
+      int64_t end = std::min(count, (item + 1) * kTokens);
+      for (int64_t row = item * kTokens; row < end; ++row) work(row);
+    });
+  }
+
+  int64_t widest() const {
+    int64_t heads = model_.heads * model_.cache.head_dim;
+    return std::max({model_.hidden, model_.ffn, heads}) + kGroup;
+  }
+
+  void reserve(const Step& step) {
+    size_t size = size_t(std::max(step.tokens, step.samples) * widest());
+    if (attended_.size() >= size) return;
+    q_.resize(2 * size);
+    scale_.resize(size / kGroup + 1);
+    sum_.resize(size / kGroup + 1);
+    attended_.resize(size);
+    int64_t qkv = model_.layers->qkv.outs;
+    wide_.resize(size_t(step.tokens * std::max(qkv, 2 * model_.ffn)));
+  }
+
+  Activations activations(int64_t width) {
+    return {q_.data(), scale_.data(), sum_.data(), (width + kGroup - 1) / kGroup};
+  }
+
+  void quantize_norm(const Activations& to, int64_t row, const float* x,
+                     const float* weight) const {
+    thread_local std::vector<float> normed;
+    normed.resize(size_t(model_.hidden));
+    norm(x, weight, model_.hidden, model_.eps, normed.data());
+    to.quantize(row, normed.data(), model_.hidden);
+  }
+
+  void attend_layer(const Step& step, int64_t index) {
+    const Layer& layer = model_.layers[index];
+    int64_t width = model_.heads * model_.cache.head_dim, qkv = layer.qkv.outs;
+    Cache cache = model_.cache;
+    int64_t shift = index * model_.cells * cache.kv_heads * cache.head_dim;
+    cache.keys += shift;
+    cache.values += shift;
+    auto x = activations(model_.hidden);
+    rows(step.tokens, [&](int64_t row) {
+      quantize_norm(x, row, step.x + row * model_.hidden, layer.input_norm);
+    });
+    product(pool_, layer.qkv, x, step.tokens, {wide_.data(), qkv, false});
+    rows(step.tokens, [&](int64_t row) {
+      place(step, layer, cache, row, wide_.data() + row * qkv);
+    });
+    attend(pool_, cache, step.batch, wide_.data(), qkv, model_.heads, attended_.data());
+    auto attended = activations(width);
+    rows(step.tokens, [&](int64_t row) {
+      attended.quantize(row, attended_.data() + row * width, width);
+    });
+    product(pool_, layer.output, attended, step.tokens,
+            {step.x, model_.hidden, true});
+  }
+
+  // Norms and rotates a token's queries and keys; stores its keys and values.
+  void place(const Step& step, const Layer& layer, const Cache& cache, int64_t row,
+             float* qkv) const {
+    int64_t dim = cache.head_dim, turning = model_.heads + cache.kv_heads;
+    int64_t position = step.positions[row] * dim;
+    for (int64_t head = 0; head < turning; ++head) {
+      float* x = qkv + head * dim;
+      if (layer.qk_norm) norm(x, layer.qk_norm + head * dim, dim, model_.eps, x);
+      rotate(x, model_.cos + position, model_.sin + position, dim);
+    }
+    int64_t width = cache.kv_heads * dim, cell = step.cells[row] * width;
+    std::memcpy(cache.keys + cell, qkv + model_.heads * dim, width * sizeof(float));
+    std::memcpy(cache.values + cell, qkv + turning * dim, width * sizeof(float));
+  }
+
+  void feed(const Step& step, const Layer& layer) {
+    int64_t ffn = model_.ffn;
+    auto x = activations(model_.hidden);
+    rows(step.tokens, [&](int64_t row) {
+      quantize_norm(x, row, step.x + row * model_.hidden, layer.mlp_norm);
+    });
+    product(pool_, layer.gate_up, x, step.tokens, {wide_.data(), 2 * ffn, false});
+    auto gated = activations(ffn);
+    rows(step.tokens, [&](int64_t row) {
+      float* gate_up = wide_.data() + row * 2 * ffn;
+      gate(gate_up, ffn, gate_up);
+      gated.quantize(row, gate_up, ffn);
+    });
+    product(pool_, layer.down, gated, step.tokens, {step.x, model_.hidden, true});
+  }
+
+  Model model_;
+  Pool pool_;
+  std::vector<int8_t> q_;
+  std::vector<float> scale_, sum_, wide_, attended_;
+};

@@ -1,0 +1,76 @@
+"""The structures that kernels take, as in kernels/step.h; field for field."""
+
+import ctypes
+
+Address = ctypes.c_void_p
+Int = ctypes.c_int64
+
+
+class Weights(ctypes.Structure):
+    """A packed matrix."""
+
+    _fields_ = (
+        *((name, Address) for name in ("q", "scale", "low", "bias")),
+        *((name, Int) for name in ("outs", "ins", "nibbles")),
+    )
+
+
+class Cache(ctypes.Structure):
+    """One layer of a cache."""
+
+    _fields_ = (
+        *((name, Address) for name in ("keys", "values")),
+        *((name, Int) for name in ("page_size", "kv_heads", "head_dim")),
+    )
+
+
+class Batch(ctypes.Structure):
+    """The rows of a step."""
+
+    _fields_ = (
+        *((name, Address) for name in ("starts", "counts", "firsts", "tables")),
+        *((name, Int) for name in ("rows", "table_width")),
+    )
+
+
+class Layer(ctypes.Structure):
+    """One decoder layer."""
+
+    _fields_ = (
+        ("input_norm", Address),
+        ("qkv", Weights),
+        ("qk_norm", Address),
+        ("output", Weights),
+        ("mlp_norm", Address),
+        ("gate_up", Weights),
+        ("down", Weights),
+    )
+
+
+class Model(ctypes.Structure):
+    """A whole model and its cache."""
+
+    _fields_ = (
+        *((name, Int) for name in ("num_layers", "hidden", "heads", "ffn")),
+        ("layers", ctypes.POINTER(Layer)),
+        ("final_norm", Address),
+        ("head", Weights),
+        ("cos", Address),
+        ("sin", Address),
+        ("cache", Cache),
+        ("cells", Int),
+        ("eps", ctypes.c_float),
+    )
+
+
+class Step(ctypes.Structure):
+    """One step: its rows, tokens and results."""
+
+    _fields_ = (
+        ("batch", Batch),
+        *((name, Int) for name in ("tokens", "samples")),
+        *(
+            (name, Address)
+            for name in ("positions", "cells", "sampling", "x", "logits")
+        ),
+    )

@@ -1,0 +1,133 @@
+import ctypes
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from legato.gpu.model.packed import Packer
+from legato.gpu.native import Kernels, build, load_kernels
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Kernels:
+    found = load_kernels()
+    if not isinstance(found, Kernels):
+        pytest.skip(str(found))
+    return found
+
+
+@pytest.fixture(scope="module", params=[1, 3])
+def packer(request: pytest.FixtureRequest, kernels: Kernels) -> Packer:
+    return Packer(kernels, request.param)
+
+
+def normal(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def rounded(weight: torch.Tensor, levels: int = 120) -> torch.Tensor:
+    """What packing keeps of a weight, said in torch."""
+    parts = []
+    for part in weight.split(32, 1):
+        low, high = part.amin(1, keepdim=True), part.amax(1, keepdim=True)
+        scale = (high - low) / levels
+        parts.append(low + scale * ((part - low) / scale.clamp_min(1e-30)).round())
+    return torch.cat(parts, 1)
+
+
+def of_4_bits(seed: int, outs: int, ins: int) -> torch.Tensor:
+    """A matrix as GGUF's Q4_1 makes them: every block has its 0 and its 15."""
+    blocks = normal(seed, outs, ins // 32, 32)
+    low, high = blocks.amin(-1, keepdim=True), blocks.amax(-1, keepdim=True)
+    scale = ((high - low) / 15).half().float()
+    low = low.half().float()
+    q = ((blocks - low) / scale).round().clamp(0, 15)
+    q.scatter_(-1, blocks.argmin(-1, keepdim=True), 0)
+    q.scatter_(-1, blocks.argmax(-1, keepdim=True), 15)
+    return (low + scale * q).view(outs, ins)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    rows=st.integers(1, 19),
+    outs=st.integers(1, 70),
+    ins=st.integers(1, 200),
+    biased=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_rows_of_any_shape_are_projected(
+    packer: Packer, rows: int, outs: int, ins: int, biased: bool, seed: int
+) -> None:
+    weight, x = normal(seed, outs, ins), normal(seed + 1, rows, ins)
+    bias = normal(seed + 2, outs) if biased else None
+    residual = normal(seed + 3, rows, outs)
+    projection = packer(weight, bias)
+    want = torch.nn.functional.linear(x, rounded(weight), bias)
+    close = {"atol": 4e-4 * ins**0.5, "rtol": 1e-4}
+    torch.testing.assert_close(projection.apply(x), want, **close)
+    torch.testing.assert_close(projection.add(x, residual), want + residual, **close)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 70])
+def test_4_bit_blocks_are_held_exactly_in_4_bits(packer: Packer, rows: int) -> None:
+    weight, x = of_4_bits(rows, 48, 160), normal(9, rows, 160)
+    projection = packer(weight, None)
+    assert projection.num_bytes == 48 * 160 // 2 + 48 * 5 * 8
+    torch.testing.assert_close(projection.apply(x), x @ weight.T, atol=2e-3, rtol=1e-4)
+
+
+def test_other_weights_take_a_byte(packer: Packer) -> None:
+    assert packer(normal(0, 48, 160), None).num_bytes == 48 * 160 + 48 * 5 * 8
+
+
+@pytest.mark.parametrize("make", [normal, of_4_bits])
+def test_a_row_gets_the_same_bits_in_any_company(packer: Packer, make) -> None:
+    projection, x = packer(make(3, 100, 96), None), normal(4, 150, 96)
+    together = projection.apply(x)
+    for row in (0, 1, 2, 63, 64, 149):
+        assert torch.equal(projection.apply(x[row : row + 1])[0], together[row])
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_broken_numbers_stay_broken_in_their_row_alone(
+    packer: Packer, broken: float
+) -> None:
+    projection, x = packer(normal(5, 20, 64), None), normal(6, 3, 64)
+    want = projection.apply(x)
+    x[1, 40] = broken
+    got = projection.apply(x)
+    assert not got[1].isfinite().any()
+    assert torch.equal(got[::2], want[::2])
+
+
+@pytest.mark.slow
+def test_a_processor_without_vectors_gets_the_same_numbers(
+    packer: Packer, tmp_path: Path
+) -> None:
+    library = tmp_path / "plain.so"
+    command = [build.compiler_command()[0], *build.FLAGS, *build.LOOSE]
+    build.compile_to(library, [*command, str(build.SOURCES / "kernels.cpp")])
+    plain = Packer(Kernels(ctypes.CDLL(str(library))), 2)
+    for weight in (normal(3, 50, 100), of_4_bits(3, 50, 96)):
+        x = normal(4, 7, weight.shape[1])
+        want, got = packer(weight, None).apply(x), plain(weight, None).apply(x)
+        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-5)
+
+
+def test_zeros_and_constants_are_held_exactly(packer: Packer) -> None:
+    weight = torch.full((17, 40), 0.25)
+    weight[3] = 0
+    x = torch.zeros(2, 40)
+    x[1] = 1
+    want = torch.zeros(2, 17)
+    want[1] = 10
+    want[1, 3] = 0
+    torch.testing.assert_close(packer(weight, None).apply(x), want)
+
+
+def test_rows_of_another_width_are_refused(packer: Packer) -> None:
+    with pytest.raises(ValueError, match="not 64"):
+        packer(normal(5, 20, 64), None).apply(torch.zeros(1, 63))
