@@ -3,7 +3,10 @@
 The same arrivals (Poisson, seeded) and the same requests (unequal lengths) go to an
 engine under each strategy, on a paced device (5 ms a step, whatever the batch) and,
 with ``--model smollm2``, on the real model. Low and high arrival rates, and a backlog
-that is there from the start (rate 0). Reported for each: utilisation (share of the run
+that is there from the start (rate 0). All three have the same eight places on the
+device, and static reserves the pages of a whole batch at its start, as servers without
+a paged cache do; ``batch_alloc_bytes`` is what a padded batch (every place as long as
+the longest request) would allocate. Reported for each: utilisation (share of the run
 in which the device was in a step), output tokens a second, latency from arrival to the
 last token (mean and p99), and the peak of the page pool, medians of ``--repeats`` runs.
 
@@ -26,14 +29,17 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any
 
+from msgspec import structs
+
 from legato import Engine, FakeModel, SamplingParams
 from legato.actors.scheduling.batching import Batching, Continuous, Dynamic, Static
 from legato.gpu.fake import FAKE_LIMITS
 
 STEP_S = 0.005
+SLOTS = 8
 STRATEGIES: dict[str, Batching] = {
-    "static": Static(size=8, max_wait_s=1.0),
-    "dynamic": Dynamic(max_batch=8, max_delay_s=0.05),
+    "static": Static(size=SLOTS, max_wait_s=1.0),
+    "dynamic": Dynamic(max_batch=SLOTS, max_delay_s=0.05),
     "continuous": Continuous(),
 }
 
@@ -58,6 +64,7 @@ class Row:
     latency_ms_mean: float
     latency_ms_p99: float
     pool_peak_bytes: int
+    batch_alloc_bytes: int
     floor_ms_mean: float
 
 
@@ -90,9 +97,14 @@ async def run(
     model: str, batching: Batching, requests: list[Request], name: str, rate: float
 ) -> Row:
     """Put one load through one strategy."""
-    made = FakeModel(step_s=STEP_S) if model == "fake" else model
+    limits = structs.replace(FAKE_LIMITS, num_slots=SLOTS)
+    made = FakeModel(limits=limits, step_s=STEP_S) if model == "fake" else model
     async with Engine(
-        made, batching=batching, max_context=1024, prefix_cache=False
+        made,
+        batching=batching,
+        num_slots=SLOTS,
+        max_context=1024,
+        prefix_cache=False,
     ) as engine:
         warm = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
         await engine.generate((40, 41, 42), warm)
@@ -119,8 +131,15 @@ async def run(
             1e3 * sorted(latencies_s)[-1 - len(latencies_s) // 100], 1
         ),
         pool_peak_bytes=after.pages_peak * page_bytes(engine),
+        batch_alloc_bytes=batch_alloc(requests) * page_bytes(engine),
         floor_ms_mean=round(1e3 * step_s * tokens / len(requests), 1),
     )
+
+
+def batch_alloc(requests: list[Request]) -> int:
+    """Pages of a padded batch: every place as long as the longest request."""
+    longest = max(len(request.prompt) + request.max_tokens for request in requests)
+    return SLOTS * -(-longest // FAKE_LIMITS.page_size)
 
 
 def page_bytes(engine: Engine) -> int:
