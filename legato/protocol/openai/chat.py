@@ -3,19 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ..errors import InvalidRequest
 from ..requests import Completion, Delta, FinishReason, Usage
-from .document import read, refuse_unsupported
+from .chunks import ChunkFrame
+from .document import encode, read, refuse_unsupported
 from .generation import FINISH, Generation, StreamOptions, read_n, read_tenant
 from .logprobs import TokenBytes, token_logprobs
 from .messages import Message, conversation
 from .sampling import sampling_params
 from .scheduling import SchedulingFields, read_terms
 from .usage import chat_usage
-
-encode = msgspec.json.encode
 
 
 class ChatRequest(SchedulingFields, kw_only=True):
@@ -133,18 +130,11 @@ class ChatAnswer:
         include_usage: bool,
         token_bytes: TokenBytes,
     ) -> None:
-        self._name = name
-        self._head: dict[str, Any] = {
-            "id": name,
-            "object": "chat.completion.chunk",
-            "created": created_s,
-            "model": model,
-            "system_fingerprint": None,
-        }
+        self._frame = ChunkFrame(
+            name, "chat.completion.chunk", model, created_s, include_usage=include_usage
+        )
         self._token_bytes = token_bytes
-        self._start = encode(self._head)[:-1] + b',"choices":'
-        self._end = b',"usage":null}' if include_usage else b"}"
-        self._suffix = b'},"logprobs":null,"finish_reason":null}]' + self._end
+        self._suffix = b'},"logprobs":null,"finish_reason":null}]' + self._frame.end
 
     def opening(self, index: int) -> bytes:
         """A choice's first chunk: who speaks."""
@@ -158,7 +148,7 @@ class ChatAnswer:
             return self._chunk(index, {"content": delta.text}, logprobs=logprobs)
         if not delta.text:
             return b""
-        head = b'%b[{"index":%d,"delta":{"content":' % (self._start, index)
+        head = b'%b[{"index":%d,"delta":{"content":' % (self._frame.start, index)
         return head + encode(delta.text) + self._suffix
 
     def closing(self, index: int, reason: FinishReason) -> bytes:
@@ -167,14 +157,14 @@ class ChatAnswer:
 
     def usage(self, usage: Usage) -> bytes:
         """The chunk after the last, for those who asked."""
-        return self._start + b'[],"usage":' + encode(chat_usage(usage)) + b"}"
+        return self._frame.usage(usage)
 
     def whole(self, answers: Sequence[Completion], usage: Usage) -> bytes:
         """All choices in one piece."""
         choices = [self._choice(index, one) for index, one in enumerate(answers)]
         return encode(
             {
-                **self._head,
+                **self._frame.head,
                 "object": "chat.completion",
                 "choices": choices,
                 "usage": chat_usage(usage),
@@ -207,4 +197,4 @@ class ChatAnswer:
             "logprobs": logprobs,
             "finish_reason": finish_reason,
         }
-        return self._start + encode([choice]) + self._end
+        return self._frame.start + encode([choice]) + self._frame.end

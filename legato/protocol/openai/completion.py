@@ -3,18 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ..errors import InvalidRequest
 from ..requests import Completion, Delta, FinishReason, Prompt, Usage
-from .document import read, refuse_unsupported
+from .chunks import ChunkFrame
+from .document import encode, read, refuse_unsupported
 from .generation import FINISH, Generation, StreamOptions, read_n, read_tenant
 from .logprobs import TokenBytes, completion_logprobs
 from .sampling import sampling_params
 from .scheduling import SchedulingFields, read_terms
 from .usage import chat_usage
-
-encode = msgspec.json.encode
 
 # The protocol's own default, unlike chat's, which is the context's end.
 DEFAULT_MAX_TOKENS = 16
@@ -125,18 +122,12 @@ class CompletionAnswer:
         include_usage: bool,
         token_bytes: TokenBytes,
     ) -> None:
-        self._head: dict[str, Any] = {
-            "id": name,
-            "object": "text_completion",
-            "created": created_s,
-            "model": model,
-            "system_fingerprint": None,
-        }
+        self._frame = ChunkFrame(
+            name, "text_completion", model, created_s, include_usage=include_usage
+        )
         self._token_bytes = token_bytes
         self._characters: dict[int, int] = {}
-        self._start = encode(self._head)[:-1] + b',"choices":'
-        self._end = b',"usage":null}' if include_usage else b"}"
-        self._suffix = b',"logprobs":null,"finish_reason":null}]' + self._end
+        self._suffix = b',"logprobs":null,"finish_reason":null}]' + self._frame.end
 
     def opening(self, index: int) -> bytes:
         """Nothing: text completions begin with text."""
@@ -149,7 +140,7 @@ class CompletionAnswer:
             return self._chunk(index, delta.text, logprobs=logprobs)
         if not delta.text:
             return b""
-        head = b'%b[{"index":%d,"text":' % (self._start, index)
+        head = b'%b[{"index":%d,"text":' % (self._frame.start, index)
         return head + encode(delta.text) + self._suffix
 
     def closing(self, index: int, reason: FinishReason) -> bytes:
@@ -158,12 +149,14 @@ class CompletionAnswer:
 
     def usage(self, usage: Usage) -> bytes:
         """The chunk after the last, for those who asked."""
-        return self._start + b'[],"usage":' + encode(chat_usage(usage)) + b"}"
+        return self._frame.usage(usage)
 
     def whole(self, answers: Sequence[Completion], usage: Usage) -> bytes:
         """All choices in one piece."""
         choices = [self._choice(index, one) for index, one in enumerate(answers)]
-        return encode({**self._head, "choices": choices, "usage": chat_usage(usage)})
+        return encode(
+            {**self._frame.head, "choices": choices, "usage": chat_usage(usage)}
+        )
 
     def _choice(self, index: int, answer: Completion) -> dict[str, Any]:
         delta = Delta(answer.text, answer.token_ids, answer.logprobs)
@@ -193,4 +186,4 @@ class CompletionAnswer:
             "logprobs": logprobs,
             "finish_reason": finish_reason,
         }
-        return self._start + encode([choice]) + self._end
+        return self._frame.start + encode([choice]) + self._frame.end
