@@ -30,7 +30,7 @@ class EventStream:
         self._exchange = exchange
         self._request = request
         self._answer = answer
-        self._begun: set[int] = set()
+        self._begun = False
         self._usages: dict[int, Usage] = {}
 
     async def take(self, batch: Batch) -> None:
@@ -40,10 +40,13 @@ class EventStream:
             ClientGone: The client left, or reads nothing.
         """
         answer, events = self._answer, b""
-        for index, delta in batch:
-            if index not in self._begun:
-                self._begun.add(index)
+        if not self._begun:
+            # All choices are opened at once and in order, whichever has text first:
+            # clients that gather choices by their index expect them to appear so.
+            self._begun = True
+            for index in range(self._request.num_choices):
                 events += event(answer.opening(index))
+        for index, delta in batch:
             events += event(answer.delta(index, delta))
             reason, usage = delta.finish_reason, delta.usage
             if reason is not None and reason in FINISH and usage is not None:
