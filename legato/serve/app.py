@@ -3,6 +3,8 @@
 It does not own the engine: whoever opens that serves this while it is open.
 """
 
+from collections.abc import Awaitable, Callable
+
 from starlette.types import Receive, Scope, Send
 
 from ..protocol.openai.refusal import Refusal
@@ -25,7 +27,7 @@ from .socket import Socket
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
 OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS
-RESPONSES = "/v1/responses"
+SocketHandler = Callable[[Socket, str | None], Awaitable[None]]
 
 
 class Application:
@@ -44,7 +46,9 @@ class Application:
         )
         self._keys = KeyRing(settings.api_keys)
         self._health = Health(engine, self.gate)
-        self._responses = ResponsesEndpoint(engine, self.gate, settings)
+        self._sockets: dict[str, SocketHandler] = {
+            "/v1/responses": ResponsesEndpoint(engine, self.gate, settings)
+        }
         admin = Admin(engine, enabled=bool(self._keys))
         catalog = Catalog(engine)
         self._router = Router(
@@ -126,14 +130,16 @@ class Application:
             if not self._origins.admits(origin):
                 raise forbidden(origin)
             tenant = self._keys.check(headers.get("authorization"))
-            if path_of(socket.scope) != RESPONSES:
-                raise Refusal(404, "not_found", f"sockets are served at {RESPONSES}")
+            handler = self._sockets.get(path_of(socket.scope))
+            if handler is None:
+                served = ", ".join(self._sockets)
+                raise Refusal(404, "not_found", f"sockets are served at {served}")
         except Refusal as refusal:
             await socket.refuse(refusal)
             return
         self._health.count_sockets(1)
         try:
-            await self._responses(socket, tenant)
+            await handler(socket, tenant)
         finally:
             self._health.count_sockets(-1)
 
