@@ -27,7 +27,7 @@ from .socket import Socket
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
 OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS
-SocketHandler = Callable[[Socket, str | None], Awaitable[None]]
+SocketHandler = Callable[[Socket, str], Awaitable[None]]
 
 
 class Application:
