@@ -19,6 +19,8 @@ from .generation import chat_endpoint, completion_endpoint
 from .health import Health
 from .judgement import refusal_of
 from .keys import KeyRing
+from .openapi import OPEN_PATHS as DESCRIPTION_PATHS
+from .openapi import DescriptionEndpoint
 from .origin import OriginList, cors_headers, preflight_headers
 from .responses import ResponsesEndpoint
 from .router import Handler, Router, path_of
@@ -26,7 +28,7 @@ from .settings import ServeSettings
 from .socket import Socket
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
-OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS
+OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS | DESCRIPTION_PATHS
 SocketHandler = Callable[[Socket, str], Awaitable[None]]
 
 
@@ -60,10 +62,17 @@ class Application:
                 ("/admin/batching", "POST"): admin.change_batching,
                 ("/health", "GET"): self._health.health,
                 ("/metrics", "GET"): self._health.metrics,
+                ("/openapi.json", "GET"): DescriptionEndpoint(
+                    has_keys=bool(self._keys)
+                ),
                 **DebugEndpoint(engine, self.gate).routes(),
             },
             catalog.show,
         )
+
+    def routes(self) -> frozenset[tuple[str, str]]:
+        """Every HTTP path and method that is served."""
+        return self._router.routes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, one socket, or the server's lifespan."""

@@ -69,6 +69,11 @@ class Router:
             )
         return path, handlers[method]
 
+    def routes(self) -> frozenset[tuple[str, str]]:
+        """Every path and method there is, patterns as such."""
+        pairs = {(path, m) for path, ms in self._by_path.items() for m in ms}
+        return frozenset(pairs | {(f"{self.MODELS}{{name}}", "GET")})
+
     def methods(self, path: str) -> str:
         """The methods of a path, for the ``Allow`` header."""
         handlers = self._by_path.get(path, {"GET": None})

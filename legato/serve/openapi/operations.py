@@ -1,0 +1,208 @@
+"""The table of HTTP operations: what each takes and what it answers.
+
+Shapes come from structs, so that the description says what the code reads. A test
+holds that the router knows every operation here and none besides.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from ...actors.scheduling.batching import Batching
+from ...protocol.openai import chat, completion, messages
+from . import answers
+
+Neutral = Mapping[str, Collection[Any]]
+
+WITHOUT_EFFECT: Mapping[type, Neutral] = {
+    chat.ChatRequest: chat.NEUTRAL,
+    completion.CompletionRequest: completion.NEUTRAL,
+    messages.Message: messages.NEUTRAL,
+    messages.Part: messages.PART_NEUTRAL,
+}
+"""Fields that are known and without effect, with the values at which they pass."""
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+# What any request may meet, beside what its operation adds.
+ALWAYS = (403, 404, 405, 431, 500)
+# What a request with a body may meet.
+BODY = (400, 408, 413, 415)
+# What a request to the engine may meet.
+WORK = (429, 503, 504)
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter in path or query.
+
+    Args:
+        name: As clients write it.
+        where: ``path`` or ``query``; those in the path are required.
+        schema: JSON Schema.
+        says: What it means.
+    """
+
+    name: str
+    where: str
+    schema: dict[str, Any]
+    says: str
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path.
+
+    Args:
+        path: As the router knows it.
+        method: Upper case.
+        name: The operation's id.
+        says: One line.
+        takes: The struct of the body, or None.
+        gives: Media type to the struct of the answer; None is text or free-form JSON.
+        fails: Statuses beside those that any request may meet.
+        parameters: In path and query.
+        needs_key: ``never``, ``sometimes`` (where the server has keys) or ``always``.
+    """
+
+    path: str
+    method: str
+    name: str
+    says: str
+    takes: Any = None
+    gives: Mapping[str, Any] = {}
+    fails: tuple[int, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    needs_key: str = "sometimes"
+
+
+MODEL_NAME = Parameter(
+    name="name", where="path", schema={"type": "string"}, says="A model's name."
+)
+TRACE_SECONDS = Parameter(
+    name="seconds",
+    where="query",
+    schema={"type": "number", "exclusiveMinimum": 0, "maximum": 60},
+    says="How long to record; 5 if absent.",
+)
+
+GENERATING = (
+    Operation(
+        path="/v1/chat/completions",
+        method="POST",
+        name="createChatCompletion",
+        says="Answer a conversation, whole or as server-sent events.",
+        takes=chat.ChatRequest,
+        gives={JSON: answers.ChatCompletion, EVENTS: None},
+        fails=BODY + WORK,
+    ),
+    Operation(
+        path="/v1/completions",
+        method="POST",
+        name="createCompletion",
+        says="Continue a text, whole or as server-sent events.",
+        takes=completion.CompletionRequest,
+        gives={JSON: answers.TextCompletion, EVENTS: None},
+        fails=BODY + WORK,
+    ),
+)
+
+CATALOG = (
+    Operation(
+        path="/v1/models",
+        method="GET",
+        name="listModels",
+        says="List the models.",
+        gives={JSON: answers.ModelList},
+    ),
+    Operation(
+        path="/v1/models/{name}",
+        method="GET",
+        name="retrieveModel",
+        says="Show a model.",
+        gives={JSON: answers.ModelEntry},
+        parameters=(MODEL_NAME,),
+    ),
+)
+
+OWNERS = (
+    Operation(
+        path="/admin/batching",
+        method="GET",
+        name="showBatching",
+        says="Show the batching strategy in force.",
+        gives={JSON: answers.BatchingShown},
+        fails=(503,),
+        needs_key="always",
+    ),
+    Operation(
+        path="/admin/batching",
+        method="POST",
+        name="changeBatching",
+        says="Change the batching strategy.",
+        takes=Batching,
+        gives={JSON: answers.BatchingSet},
+        fails=(*BODY, 503),
+        needs_key="always",
+    ),
+    Operation(
+        path="/metrics",
+        method="GET",
+        name="readMetrics",
+        says="Read the metrics, in Prometheus' text format.",
+        gives={"text/plain": None},
+    ),
+    Operation(
+        path="/debug/stats",
+        method="GET",
+        name="readStats",
+        says="Read the engine's figures.",
+        gives={JSON: None},
+        fails=(503,),
+    ),
+    Operation(
+        path="/debug/trace",
+        method="POST",
+        name="recordTrace",
+        says="Record what every actor does, for Perfetto.",
+        gives={JSON: None},
+        fails=(400, 429, 503),
+        parameters=(TRACE_SECONDS,),
+    ),
+)
+
+OPEN = (
+    Operation(
+        path="/health",
+        method="GET",
+        name="readHealth",
+        says="Tell whether the server is ready.",
+        gives={JSON: answers.HealthReport},
+        fails=(503,),
+        needs_key="never",
+    ),
+    Operation(
+        path="/openapi.json",
+        method="GET",
+        name="describe",
+        says="Read this description.",
+        gives={JSON: None},
+        needs_key="never",
+    ),
+    *(
+        Operation(
+            path=path,
+            method="GET",
+            name=name,
+            says="A file of the page that shows the pipeline.",
+            gives={kind: None},
+            needs_key="never",
+        )
+        for path, name, kind in (
+            ("/debug", "debugPage", "text/html"),
+            ("/debug/page.js", "debugScript", "text/javascript"),
+            ("/debug/page.css", "debugStyle", "text/css"),
+        )
+    ),
+)
+
+OPERATIONS: tuple[Operation, ...] = (*GENERATING, *CATALOG, *OWNERS, *OPEN)
