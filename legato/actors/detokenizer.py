@@ -69,23 +69,25 @@ class Detokenizer:
             self._on_news(report)
 
     def _deliver(self, outputs: Sequence[StepOutput], began_s: float) -> None:
-        touched: dict[int, OpenStream] = {}
+        touched: list[OpenStream] = []
         ends: dict[int, Ended] = {}
         find = self._streams.get
         for output in outputs:
             for token in output.emitted:
                 stream = find(token.request)
                 if stream is not None:
-                    if not stream.arrived:
-                        touched[token.request] = stream
+                    if not stream.num_fresh:
+                        touched.append(stream)
+                    stream.num_fresh += 1
                     stream.arrived.append(token)
             for ended in output.ended:
                 stream = find(ended.request)
-                if stream is not None:
-                    ends.setdefault(ended.request, ended)
-                    touched[ended.request] = stream
-        for request, stream in touched.items():
-            self._settle(stream, ends.get(request))
+                if stream is not None and ended.request not in ends:
+                    ends[ended.request] = ended
+                    if not stream.num_fresh:
+                        touched.append(stream)
+        for stream in touched:
+            self._settle(stream, ends.get(stream.request) if ends else None, began_s)
         if self._tracer.on:
             self._trace(outputs, began_s)
 
@@ -106,15 +108,13 @@ class Detokenizer:
                     requests=(ended.request,),
                 )
 
-    def _settle(self, stream: OpenStream, ended: Ended | None) -> None:
+    def _settle(self, stream: OpenStream, ended: Ended | None, now_s: float) -> None:
         """Whatever breaks here breaks one stream, and costs the others nothing."""
         try:
-            stream.settle(ended)
+            stream.settle(ended, now_s)
         except Exception as error:
-            log.exception("the text of request %d cannot be made", stream.request)
             try:
-                self._streams.cancel(stream.request)
-                self._streams.fail(stream.request, error)
+                stream.spoil(error)
             except Exception:
                 log.exception("request %d cannot be ended", stream.request)
                 self._streams.drop(stream)

@@ -5,13 +5,12 @@ detokenizer write, one reader reads.
 """
 
 import asyncio
+import logging
 import time
-from typing import Protocol
 
 from msgspec import structs
 
-from ..mailbox import Mailbox, Overflow
-from ..protocol.errors import LegatoError
+from ..protocol.errors import Failure, LegatoError, MailboxClosed
 from ..protocol.requests import (
     Admit,
     Cancel,
@@ -24,30 +23,18 @@ from ..protocol.requests import (
     Usage,
 )
 from .backlog import Backlog, Wait
+from .bell import Bell
+from .observer import StreamObserver
 from .orders import OrderLine
 from .stages import Stages
 from .text import StreamText, Vocabulary
+
+log = logging.getLogger("legato.streams")
 
 # A reader that leaves so many tokens unread is paused, and runs again below the lower
 # bound: far enough apart that a reader near the limit does not flip at every token.
 PAUSE_AT_TOKENS = 256
 RESUME_AT_TOKENS = 64
-
-
-class StreamObserver(Protocol):
-    """Hears of what matters to the metrics."""
-
-    def first_token(self, ttft_s: float) -> None:
-        """A request's first token came, so long after its creation."""
-        ...
-
-    def token_gap(self, itl_s: float, tokens: int) -> None:
-        """Later tokens came, each so long after the one before."""
-        ...
-
-    def ended(self, reason: FinishReason, usage: Usage, stages: Stages) -> None:
-        """A request ended."""
-        ...
 
 
 class OpenStream:
@@ -74,11 +61,14 @@ class OpenStream:
         self.stages = Stages(generate.created_s)
         self.admit: Admit | None = None
         self.arrived: list[Emitted] = []
-        self.emitted: list[int] = []
+        self.num_fresh = 0
         self.ended = False
         self.cancelled = False
         self.failure: LegatoError | None = None
+        self._emitted: list[int] = []
         self._text = StreamText(vocabulary, params.stop, params.include_stop)
+        # Only who looks for stop strings must look at every token as it comes.
+        self._matching = bool(params.stop)
         self._num_to_stop: int | None = None
         self._core = core
         self._observer = observer
@@ -86,14 +76,8 @@ class OpenStream:
         self._unread = 0
         self._paused = False
         self._token_at_s = 0.0
-        self._inbox = Mailbox[Delta](
-            f"stream {generate.request}",
-            1,
-            overflow=Overflow.COALESCE,
-            merge=Delta.merge,
-        )
-        self._deltas = self._inbox.address()
-        self._inbox.drain_nowait()  # makes it this loop's, whoever reads first
+        self._last: Delta | None = None
+        self.bell = Bell(f"stream {generate.request}")
         self._decided: asyncio.Future[None] | None = None
 
     @property
@@ -123,32 +107,70 @@ class OpenStream:
         Raises:
             MailboxClosed: The stream has ended and was read to its end; ``failure``
                 says whether it failed.
+            MailboxMisused: Somebody else waits for it, or it belongs to another loop.
         """
-        delta = await self._inbox.get()
-        self._unread -= len(delta.token_ids)
-        if self._paused and self._unread <= RESUME_AT_TOKENS and not self.ended:
+        while True:
+            delta = self.take()
+            if delta is not None:
+                return delta
+            if self.ended:
+                raise MailboxClosed(f"stream {self.request} was read to its end")
+            await self.bell.wait()
+
+    def take(self) -> Delta | None:
+        """Take what is new, decoded now and in one piece; None if nothing is.
+
+        A reader that lags so costs one decoding, not one for each token.
+        """
+        if self._last is not None:
+            delta, self._last = self._last, None
+            return delta
+        if not self._unread or self.ended:
+            return None
+        self._unread = 0
+        if self._paused:
             self._paused = False
             self._core.put_urgent(Credit(self.request, True))
-        return delta
+        try:
+            if not self._matching:
+                self._push(False)
+            text, ids, logprobs = self._text.take()
+        except Exception as error:
+            self.spoil(error)
+            return None
+        return Delta(text, ids, logprobs) if text or ids else None
 
-    def settle(self, ended: Ended | None) -> None:
-        """Take what arrived, and let the reader have it, with the end if there is one.
+    def settle(self, ended: Ended | None, now_s: float) -> None:
+        """Let the reader have what arrived, with the end if there is one.
 
         One call for all that arrived in one turn, however many steps it was.
+
+        Args:
+            ended: The terminal event, if it came.
+            now_s: The clock.
         """
-        tokens, self.arrived = self.arrived, []
-        if tokens and not self.ended and self._num_to_stop is None:
-            self._observe(len(tokens))
-            self._push(tokens, ended is not None and ended.end_token)
+        fresh, self.num_fresh = self.num_fresh, 0
+        if self.ended or self._num_to_stop is not None:
+            self.arrived.clear()  # run past the end, and nobody's
+            fresh = 0
+        if fresh:
+            self._observe(fresh, now_s)
+            self._unread += fresh
+            if self._matching:
+                self._push(ended is not None and ended.end_token)
         if ended is not None:
             self.end(ended)
-        else:
-            self.deliver()
+        elif fresh:
+            if self._unread > PAUSE_AT_TOKENS and not self._paused:
+                self._paused = True
+                self._core.put_urgent(Credit(self.request, False))
+            self.bell.ring()
 
-    def _push(self, tokens: list[Emitted], end_token: bool) -> None:
-        """Add tokens; the last may be an end token, which is no text."""
+    def _push(self, end_token: bool) -> None:
+        """Turn what arrived into text; the last may be an end token, which is none."""
+        tokens, self.arrived = self.arrived, []
         last = len(tokens) - 1 if end_token else len(tokens)
-        text, emitted = self._text, self.emitted
+        text, emitted = self._text, self._emitted
         for index, token in enumerate(tokens):
             emitted.append(token.token)
             if index == last:
@@ -161,14 +183,8 @@ class OpenStream:
                     self._core.put_urgent(Cancel(self.request, "stop"))
                 break
 
-    def deliver(self) -> None:
-        """Let the reader have the text that is complete."""
-        text, ids, logprobs = self._text.take()
-        if text or ids:
-            self._put(Delta(text, ids, logprobs))
-
     def end(self, ended: Ended) -> None:
-        """Deliver what is held back and the terminal event; only the first counts."""
+        """Leave what is held back and the terminal event; only the first counts."""
         if self.ended:
             return
         self.stages.admitted_s = ended.admitted_s
@@ -177,69 +193,76 @@ class OpenStream:
             self.fail(ended.failure.error(), ended.usage)
             return
         reason, usage = ended.reason, ended.usage
+        self._push(ended.end_token)
         if self._num_to_stop is not None:
             # What the core ran past the stop string is nobody's.
             reason = FinishReason.STOP
             usage = Usage(usage.prompt_tokens, self._num_to_stop, usage.cached_tokens)
         self._text.finish()
-        text, ids, logprobs = self._text.take()
-        self._put(Delta(text, ids, logprobs, reason, usage))
+        self._last = Delta(*self._text.take(), reason, usage)
         self._close(reason, usage)
 
     def fail(self, error: LegatoError, usage: Usage | None = None) -> None:
         """End with an error, after the text that came before it."""
         if self.ended:
             return
+        self._push(False)
         self._text.finish()
-        self.deliver()
+        text, ids, logprobs = self._text.take()
+        self._last = Delta(text, ids, logprobs) if text or ids else None
         self.failure = error
-        usage = usage or Usage(0, len(self.emitted))
+        usage = usage or Usage(0, len(self._emitted))
         self._close(FinishReason.ERROR, usage)
+
+    def spoil(self, error: Exception) -> None:
+        """End a stream whose text cannot be made; it costs the others nothing.
+
+        Raises:
+            Exception: It cannot even be ended.
+        """
+        log.exception("the text of request %d cannot be made", self.request)
+        self._core.put_urgent(Cancel(self.request))
+        self.fail(Failure.of(error).error())
 
     def resume(self) -> None:
         """Tell a new core to go on from what was emitted, if that is still wanted."""
         admit = self.admit
         if self.ended or admit is None:
             return  # an order to admit it is still to come
-        usage = Usage(len(admit.prompt), len(self.emitted))
+        num_emitted = len(self._emitted) + len(self.arrived)
+        usage = Usage(len(admit.prompt), num_emitted)
         if self._num_to_stop is not None:
             self.end(Ended(self.request, FinishReason.STOP, usage))
         elif self.cancelled:
             self.end(Ended(self.request, FinishReason.CANCELLED, usage))
         else:
-            emitted = tuple(self.emitted)
+            emitted = (*self._emitted, *(token.token for token in self.arrived))
             self._core.put_nowait(structs.replace(admit, emitted=emitted))
             if self._paused:
                 self._core.put_urgent(Credit(self.request, False))
 
     def abandon(self) -> None:
         """Note that nobody reads it any more; what it ends with is nobody's."""
+        self.bell.listen(None)
         self._wait.end()
 
     def _close(self, reason: FinishReason, usage: Usage) -> None:
         self.ended = True
         self._wake_decided()
         self._wait.end()
-        self._deltas.close()
         self.stages.ended_s = time.perf_counter()
         self._observer.ended(reason, usage, self.stages)
+        self.bell.ring()
 
-    def _put(self, delta: Delta) -> None:
-        self._unread += len(delta.token_ids)
-        self._deltas.put_nowait(delta)
-        if self._unread > PAUSE_AT_TOKENS and not self._paused and not self.ended:
-            self._paused = True
-            self._core.put_urgent(Credit(self.request, False))
-
-    def _observe(self, num_tokens: int) -> None:
-        now_s = time.perf_counter()
-        gap_s = (now_s - self._token_at_s) / num_tokens
-        if not self.emitted:
+    def _observe(self, num_tokens: int, now_s: float) -> None:
+        if self._token_at_s:
+            gap_s = (now_s - self._token_at_s) / num_tokens
+            self._observer.token_gap(gap_s, num_tokens)
+        else:
             self._wait.end()
             self.stages.first_token_s = now_s
             self._observer.first_token(now_s - self.generate.created_s)
-            num_tokens -= 1
-            gap_s = 0.0  # what comes merged with the first token comes at once
-        if num_tokens:
-            self._observer.token_gap(gap_s, num_tokens)
+            if num_tokens > 1:
+                # What comes merged with the first token comes at once.
+                self._observer.token_gap(0.0, num_tokens - 1)
         self._token_at_s = now_s

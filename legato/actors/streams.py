@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ..protocol.errors import Failure, LegatoError
 from ..protocol.requests import Cancel, Ended, FinishReason, Generate, Usage
 from .backlog import Backlog
-from .open_stream import OpenStream, StreamObserver
+from .observer import StreamObserver
+from .open_stream import OpenStream
 from .orders import OrderLine
 from .text import Vocabulary
 

@@ -16,7 +16,7 @@ from legato.actors.tracing import Tracer
 from legato.gpu.fake import fake_text
 from legato.mailbox import LoopInbox, Mailbox, MailboxClosed
 from legato.protocol.core import CoreReport
-from legato.protocol.errors import EngineFailed, Failure
+from legato.protocol.errors import EngineFailed, Failure, MailboxMisused
 from legato.protocol.requests import (
     Admit,
     Cancel,
@@ -385,5 +385,45 @@ def test_a_paused_stream_stays_paused_in_a_new_core(num_tokens: int):
         order, credit = sorted(desk.sent(), key=lambda o: isinstance(o, Credit))
         assert isinstance(order, Admit)
         assert credit == Credit(1, False)
+
+    perform(body)
+
+
+def test_a_listener_takes_what_came_in_each_turn():
+    async def body(desk: Desk) -> None:
+        stream, taken = desk.open(), list[Delta | None]()
+        stream.bell.listen(lambda: taken.append(stream.take()))
+        desk.step(b"one ")
+        desk.step(b"two", ended=end())
+        assert [delta and delta.text for delta in taken] == ["one ", "two"]
+        assert stream.take() is None
+        assert stream.ended
+
+    perform(body)
+
+
+def test_a_second_reader_of_a_stream_is_refused():
+    async def body(desk: Desk) -> None:
+        stream = desk.open()
+        first = asyncio.create_task(stream.read())
+        await asyncio.sleep(0)
+        with pytest.raises(MailboxMisused):
+            await stream.read()
+        desk.step(b"x")
+        assert (await first).text == "x"
+
+    perform(body)
+
+
+def test_a_reader_cancelled_while_it_waits_loses_nothing():
+    async def body(desk: Desk) -> None:
+        stream = desk.open()
+        reader = asyncio.create_task(stream.read())
+        await asyncio.sleep(0)
+        desk.step(b"a")
+        reader.cancel()
+        await asyncio.wait([reader])
+        assert reader.cancelled()
+        assert (await stream.read()).text == "a"
 
     perform(body)
