@@ -1,8 +1,24 @@
+import asyncio
 import os
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+import uvloop
+
+from legato import Engine, FakeModel, FinishReason, LegatoError, SamplingParams
+from legato.actors.open_stream import OpenStream
+from legato.actors.streams import Streams
+from legato.engine.assembly import Assembly
+from legato.protocol.core import CoreReport
+from legato.protocol.requests import Generate
+
+Body = Callable[[Engine], Awaitable[None]]
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +31,120 @@ def smollm2() -> Path:
             pytest.fail(missing)
         pytest.skip(missing)
     return next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
+
+
+@pytest.fixture
+def aftermath(monkeypatch: pytest.MonkeyPatch) -> "Aftermath":
+    """Runs engines and checks what they leave behind; see ``Aftermath``."""
+    return Aftermath(monkeypatch)
+
+
+class Aftermath:
+    """What must hold once a fault is over, checked after everything run in it.
+
+    Every page is back in the pool; no task, thread, descriptor or child process is
+    left; every request ended exactly once, in the core and for its reader; and nothing
+    went wrong that nobody heard of.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened: list[OpenStream] = []
+        self.ends: Counter[int] = Counter()
+        self.unheard: list[dict[str, Any]] = []
+        open_stream, hear = Streams.open, Assembly._hear
+
+        def spy_open(streams: Streams, generate: Generate) -> OpenStream:
+            self.opened.append(open_stream(streams, generate))
+            return self.opened[-1]
+
+        def spy_hear(assembly: Assembly, report: CoreReport) -> None:
+            for ended in report.output.ended if report.output else ():
+                self.ends[ended.request] += 1
+            hear(assembly, report)
+
+        monkeypatch.setattr(Streams, "open", spy_open)
+        monkeypatch.setattr(Assembly, "_hear", spy_hear)
+
+    def play(
+        self,
+        body: Body,
+        model: FakeModel | None = None,
+        *,
+        loop: str = "uvloop",
+        **options: Any,
+    ) -> None:
+        """Run a body with an engine, and check what is left of both."""
+
+        async def main() -> None:
+            async with Engine(model or FakeModel(), **options) as engine:
+                await body(engine)
+                if not engine.stats().open_streams:
+                    await self.settle(engine)
+
+        self.run(main, loop)
+
+    def run(self, main: Callable[[], Awaitable[None]], loop: str = "uvloop") -> None:
+        """Run anything in a loop of its own, and check that it leaves nothing."""
+        self.opened.clear()
+        self.ends.clear()
+
+        async def watched() -> None:
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _, context: self.unheard.append(context)
+            )
+            await main()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not left, f"tasks are left: {left}"
+
+        before = remains()
+        factory = uvloop.new_event_loop if loop == "uvloop" else None
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(watched())
+        assert remains() == before
+        assert not self.unheard
+        assert max(self.ends.values(), default=1) == 1, "a request ended twice"
+
+    async def settle(self, engine: Engine) -> None:
+        """Wait until the engine is at rest, and check its books."""
+        await engine.wait_idle()
+        stats = engine.stats()
+        assert stats.open_streams == 0
+        if engine.state == "failed":
+            return  # the core is gone, and with it what it held
+        core = stats.core
+        assert core.live == core.running == core.waiting == core.in_flight == 0
+        assert core.pages_used == 0
+        assert core.pages_free + core.pages_cached == core.pages_total
+        if not stats.core_restarts:
+            admitted = {s.request for s in self.opened if s.admit is not None}
+            assert set(self.ends) == admitted, "a request has not ended"
+
+    async def read(
+        self, engine: Engine, prompt: Any, params: SamplingParams
+    ) -> tuple[tuple[int, ...], FinishReason | LegatoError]:
+        """Read an answer to its end: the ids, and the one way in which it ended."""
+        ids: list[int] = []
+        ends: list[FinishReason | LegatoError] = []
+        try:
+            async with engine.stream(prompt, params) as stream:
+                async for delta in stream:
+                    assert not ends, "something came after the end"
+                    ids += delta.token_ids
+                    if delta.finish_reason is not None:
+                        ends.append(delta.finish_reason)
+        except LegatoError as error:
+            ends.append(error)
+        (end,) = ends
+        return tuple(ids), end
+
+
+def remains() -> tuple[set[threading.Thread], dict[str, str], set[int]]:
+    """Threads, descriptors and children, the unburied too, of this process."""
+    descriptors: dict[str, str] = {}
+    for number in os.listdir("/proc/self/fd") if os.path.exists("/proc/self") else ():
+        try:
+            descriptors[number] = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            pass  # the listing's own
+    children = {child.pid for child in psutil.Process().children()}
+    return set(threading.enumerate()), descriptors, children

@@ -4,6 +4,8 @@ The generation belongs to the engine, not to the iterator: leaving the ``async w
 block lets go of it at once, wherever it stands.
 """
 
+import asyncio
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 
@@ -14,7 +16,7 @@ from ..protocol.requests import Completion, Delta, FinishReason, Usage
 
 
 class Stream:
-    """One answer, as it comes.
+    """One answer, as it comes. One that is dropped unclosed is let go all the same.
 
     Args:
         opened: The engine's side of it.
@@ -24,6 +26,11 @@ class Stream:
     def __init__(self, opened: OpenStream, streams: Streams) -> None:
         self._opened = opened
         self._streams = streams
+        # Whatever thread collects it, its loop lets go; and nothing at exit, when there
+        # is no loop any more.
+        loop = asyncio.get_running_loop()
+        self._dropped = weakref.finalize(self, let_go, loop, streams, opened.request)
+        self._dropped.atexit = False
 
     @property
     def request(self) -> int:
@@ -43,6 +50,7 @@ class Stream:
 
     def close(self) -> None:
         """Let go of the answer; nothing more can be read. Idempotent."""
+        self._dropped.detach()
         self._streams.forget(self.request)
 
     def __aiter__(self) -> "Stream":
@@ -82,6 +90,14 @@ class Stream:
             usage=last.usage or Usage(0, 0),
             logprobs=tuple(p for delta in pieces for p in delta.logprobs),
         )
+
+
+def let_go(loop: asyncio.AbstractEventLoop, streams: Streams, request: int) -> None:
+    """Let go of a stream in its loop, from any thread."""
+    try:
+        loop.call_soon_threadsafe(streams.forget, request)
+    except RuntimeError:
+        pass  # the loop is closed, and so is the engine that ran in it
 
 
 class StreamContext:

@@ -39,6 +39,8 @@ class RemoteAddress(Generic[T]):
         self._credits = credits
         self._wire = Wire(MAX_REPLY_BYTES, self._on_frame, lambda: None, self._on_lost)
         self._hello: asyncio.Future[None] = self._wire.loop.create_future()
+        # An opening that is cancelled leaves nobody to hear why it failed besides.
+        self._hello.add_done_callback(retrieve)
         self._finish_sent = False
 
     @classmethod
@@ -232,3 +234,9 @@ class RemoteAddress(Generic[T]):
             for turn in credits.turns.clear():
                 if not turn.done():
                     turn.set_result(None)
+
+
+def retrieve(future: "asyncio.Future[None]") -> None:
+    """Look at a future's error, so that nobody is warned of it."""
+    if not future.cancelled():
+        future.exception()

@@ -253,6 +253,37 @@ def test_leaving_early_or_never_reading_frees_everything(play: Play):
     play(body)
 
 
+@pytest.mark.parametrize("anywhere", [False, True])
+def test_a_stream_that_is_dropped_unclosed_is_let_go(play: Play, anywhere: bool):
+    async def body(engine: Engine) -> None:
+        endless = SamplingParams(temperature=0, max_tokens=1000, ignore_eos=True)
+        stream = await engine.stream("never left", endless).__aenter__()
+        await anext(stream)
+        holder = [stream]
+        del stream
+        if anywhere:
+            await asyncio.to_thread(holder.clear)
+        else:
+            holder.clear()
+        gc.collect()
+        while engine.stats().open_streams:  # noqa: ASYNC110 # nobody tells of it
+            await asyncio.sleep(0)
+        await engine.wait_idle()
+        assert engine.stats().core.output_tokens < 1000
+
+    play(body, FakeModel(step_s=0.001))
+
+
+def test_a_stream_that_is_dropped_after_its_loop_harms_nobody():
+    async def main() -> Stream:
+        async with Engine(FakeModel()) as engine:
+            return await engine.stream("x", GREEDY).__aenter__()
+
+    stream = asyncio.run(main())
+    del stream
+    gc.collect()
+
+
 def test_a_cancelled_reader_loses_nothing(play: Play):
     async def body(engine: Engine) -> None:
         async with engine.stream("hello", GREEDY) as stream:
