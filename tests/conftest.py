@@ -1,8 +1,9 @@
 import asyncio
+import itertools
 import os
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -48,18 +49,20 @@ class Aftermath:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.opened: list[OpenStream] = []
-        self.ends: Counter[int] = Counter()
+        self.opened: list[tuple[Streams, OpenStream]] = []
+        self.ends: Counter[tuple[Streams, int]] = Counter()
         self.unheard: list[dict[str, Any]] = []
+        uvloop.new_event_loop().close()  # the first opens a pipe that stays for good
         open_stream, hear = Streams.open, Assembly._hear
 
         def spy_open(streams: Streams, generate: Generate) -> OpenStream:
-            self.opened.append(open_stream(streams, generate))
-            return self.opened[-1]
+            opened = open_stream(streams, generate)
+            self.opened.append((streams, opened))
+            return opened
 
         def spy_hear(assembly: Assembly, report: CoreReport) -> None:
             for ended in report.output.ended if report.output else ():
-                self.ends[ended.request] += 1
+                self.ends[assembly.streams, ended.request] += 1
             hear(assembly, report)
 
         monkeypatch.setattr(Streams, "open", spy_open)
@@ -116,8 +119,44 @@ class Aftermath:
         assert core.pages_used == 0
         assert core.pages_free + core.pages_cached == core.pages_total
         if not stats.core_restarts:
-            admitted = {s.request for s in self.opened if s.admit is not None}
-            assert set(self.ends) == admitted, "a request has not ended"
+            streams = engine._life.assembly.streams
+            admitted = {
+                opened.request
+                for owner, opened in self.opened
+                if owner is streams and opened.admit is not None
+            }
+            ended = {request for owner, request in self.ends if owner is streams}
+            assert ended == admitted, "a request has not ended"
+
+    async def cut_everywhere(
+        self,
+        work: Callable[[], Coroutine[Any, Any, Any]],
+        after: Callable[[], Awaitable[None]],
+        *,
+        moments: tuple[bool, ...] = (False, True),
+    ) -> int:
+        """Cancel work at its first wait, its second…, until it ends by itself.
+
+        Args:
+            work: Begins it.
+            after: Checks what should hold after each.
+            moments: Cancel while a wait lasts, or as what was waited for has come.
+
+        Returns:
+            The number of waits.
+        """
+        for at in itertools.count():
+            ended: list[bool] = []
+            for woken in moments:
+                task = asyncio.ensure_future(run_cut(work(), at, woken))
+                await asyncio.wait([task])
+                ended.append(not task.cancelled())
+                if ended[-1]:
+                    task.result()
+                await after()
+            if all(ended):
+                return at
+        raise AssertionError("never reached")
 
     async def read(
         self, engine: Engine, prompt: Any, params: SamplingParams
@@ -136,6 +175,51 @@ class Aftermath:
             ends.append(error)
         (end,) = ends
         return tuple(ids), end
+
+
+class Cut:
+    """Awaits some work, and has its task cancelled at its k-th wait.
+
+    Args:
+        work: The coroutine.
+        at: Which wait, from 0.
+        woken: Cancel at the moment when what it waits for has come, not before.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, Any], at: int, woken: bool) -> None:
+        self._work = work
+        self._at = at
+        self._woken = woken
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        number = 0
+        step, value = self._work.send, None
+        while True:
+            try:
+                awaited = step(value)
+            except StopIteration as stop:
+                return stop.value
+            if number == self._at:
+                self._cancel_soon(awaited)
+            number += 1
+            try:
+                step, value = self._work.send, (yield awaited)
+            except BaseException as error:
+                step, value = self._work.throw, error
+
+    def _cancel_soon(self, awaited: "asyncio.Future[Any] | None") -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if self._woken and awaited is not None:
+            # Called before the task's own callback, which wakes it.
+            awaited.add_done_callback(lambda _: task.cancel())
+        else:
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+
+async def run_cut(work: Coroutine[Any, Any, Any], at: int, woken: bool) -> None:
+    """Run work in a task that is cancelled at one of its waits."""
+    await Cut(work, at, woken)
 
 
 def remains() -> tuple[set[threading.Thread], dict[str, str], set[int]]:

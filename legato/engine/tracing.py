@@ -114,8 +114,8 @@ class Tracing:
                     await self._last.wait()
         finally:
             sampler.cancel()
+            front = self.tracer.stop()  # first: the wait can be cancelled too
             await asyncio.wait([sampler])
-            front = self.tracer.stop()
         parts, self._parts = self._parts, []
         return [front, *parts]
 

@@ -34,10 +34,7 @@ def test_a_device_that_dies_once_changes_no_token(play: Play, fail_at: int):
             assert answer.token_ids == expected(prompt, 25)
             assert answer.usage.output_tokens == len(answer.token_ids)
         await engine.wait_idle()
-        core = engine.stats().core
-        assert core.restarts == 1
-        assert core.live == 0
-        assert core.pages_used == 0
+        assert engine.stats().core.restarts == 1
         assert engine.state == "ready"
 
     steps = itertools.chain([fail_at], itertools.repeat(None))
@@ -64,7 +61,7 @@ def test_past_the_limit_every_stream_ends_with_the_cause(play: Play):
     play(body, model, restart_intensity=2)
 
 
-def test_a_device_that_cannot_be_built_fails_the_start_with_its_cause():
+def test_a_device_that_cannot_be_built_fails_the_start_with_its_cause(aftermath):
     def build() -> ModelRunner:
         raise RuntimeError("no such device")
 
@@ -73,7 +70,7 @@ def test_a_device_that_cannot_be_built_fails_the_start_with_its_cause():
             async with Engine(FakeModel(runner=build), restart_intensity=1):
                 pass
 
-    asyncio.run(main())
+    aftermath.run(main)
 
 
 def test_a_scheduler_that_breaks_costs_a_pause_too(

@@ -64,7 +64,7 @@ def test_64_streams_a_third_cancelled_leave_every_page_in_the_pool(play_placed: 
 
 
 @pytest.mark.parametrize("after_tokens", [0, 1, 40])
-def test_a_killed_core_process_costs_a_pause_and_no_token(after_tokens: int):
+def test_a_killed_core_process_costs_a_pause_and_no_token(after_tokens: int, aftermath):
     async def main() -> None:
         async with Engine(FakeModel(step_s=0.001), placement="process") as engine:
             prompts = [tuple(f"prompt number {n}".encode()) for n in range(6)]
@@ -88,13 +88,12 @@ def test_a_killed_core_process_costs_a_pause_and_no_token(after_tokens: int):
             assert answers == [truth(prompt, 300) for prompt in prompts]
             assert engine.state == "ready"
             assert engine.stats().core_restarts == 1
-            await engine.wait_idle()
-            assert engine.stats().core.pages_used == 0
+            await aftermath.settle(engine)
 
-    asyncio.run(main())
+    aftermath.run(main)
 
 
-def test_cancelled_and_paused_streams_survive_the_loss_of_the_core():
+def test_cancelled_and_paused_streams_survive_the_loss_of_the_core(aftermath):
     async def main() -> None:
         async with Engine(FakeModel(step_s=0.001), placement="process") as engine:
             slow_params = SamplingParams(temperature=0, max_tokens=900, ignore_eos=True)
@@ -114,13 +113,12 @@ def test_cancelled_and_paused_streams_survive_the_loss_of_the_core():
                 )
                 answer = await slow.collect()
             assert answer.token_ids == truth(tuple(b"slow"), 900)
-            await engine.wait_idle()
-            assert engine.stats().core.live == 0
+            await aftermath.settle(engine)
 
-    asyncio.run(main())
+    aftermath.run(main)
 
 
-def test_a_core_lost_too_often_ends_every_stream_with_the_cause():
+def test_a_core_lost_too_often_ends_every_stream_with_the_cause(aftermath):
     async def main() -> None:
         async with Engine(
             FakeModel(step_s=0.001), placement="process", restart_intensity=1
@@ -129,7 +127,7 @@ def test_a_core_lost_too_often_ends_every_stream_with_the_cause():
                 await kill_at_each_token(engine)
             assert engine.state == "failed"
 
-    asyncio.run(main())
+    aftermath.run(main)
 
 
 async def kill_at_each_token(engine: Engine) -> None:
@@ -162,8 +160,7 @@ def test_the_child_leaves_with_its_parent(tmp_path: Path):
     assert ended, "the child outlived its parent"
 
 
-def test_nothing_is_left_of_a_core_process():
-    descriptors = set(os.listdir("/proc/self/fd"))
+def test_nothing_is_left_of_a_core_process(aftermath):
     pids: list[int] = []
 
     async def main() -> None:
@@ -171,7 +168,6 @@ def test_nothing_is_left_of_a_core_process():
             await engine.generate("x", SamplingParams(temperature=0, max_tokens=3))
             pids.append(core_pid(engine))
 
-    asyncio.run(main())
-    assert set(os.listdir("/proc/self/fd")) == descriptors
+    aftermath.run(main)
     with pytest.raises(ProcessLookupError):
         os.kill(pids[0], 0)
