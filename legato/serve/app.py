@@ -22,6 +22,7 @@ from .keys import KeyRing
 from .openapi import OPEN_PATHS as DESCRIPTION_PATHS
 from .openapi import DescriptionEndpoint
 from .origin import OriginList, cors_headers, preflight_headers
+from .realtime import RealtimeEndpoint
 from .responses import ResponsesEndpoint
 from .router import Handler, Router, path_of
 from .settings import ServeSettings
@@ -49,7 +50,8 @@ class Application:
         self._keys = KeyRing(settings.api_keys)
         self._health = Health(engine, self.gate)
         self._sockets: dict[str, SocketHandler] = {
-            "/v1/responses": ResponsesEndpoint(engine, self.gate, settings)
+            "/v1/responses": ResponsesEndpoint(engine, self.gate, settings),
+            "/v1/realtime": RealtimeEndpoint(engine, self.gate, settings),
         }
         admin = Admin(engine, enabled=bool(self._keys))
         catalog = Catalog(engine)

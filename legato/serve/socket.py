@@ -27,11 +27,12 @@ class Socket:
         self._send = send
         self._open = False
 
-    async def accept(self) -> None:
+    async def accept(self, subprotocol: str | None = None) -> None:
         """Complete the handshake.
 
-        No subprotocol is chosen: a client that offers some, such as a key, is served
-        all the same, and what it offered is not echoed.
+        Args:
+            subprotocol: The one chosen of those the client offers. Without one it is
+                served all the same; what it offered, such as a key, is not echoed.
 
         Raises:
             SocketGone: The client left meanwhile.
@@ -39,7 +40,10 @@ class Socket:
         message = await self._receive()
         if message["type"] != "websocket.connect":
             raise SocketGone
-        await self._push({"type": "websocket.accept"})
+        accept: dict[str, object] = {"type": "websocket.accept"}
+        if subprotocol is not None:
+            accept["subprotocol"] = subprotocol
+        await self._push(accept)
         self._open = True
 
     async def refuse(self, refusal: Refusal) -> None:
