@@ -48,7 +48,7 @@ ENGINE_OPTIONS = (
         type=click.Choice(["auto", "float32", "bfloat16", "float16", "int8"]),
         default="auto",
         show_default=True,
-        help="Precision of weights and cache; int8 is for CPUs.",
+        help="Precision of weights and cache; auto is int8 on most CPUs.",
     ),
     click.option(
         "--threads",

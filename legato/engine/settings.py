@@ -23,7 +23,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             or in a ``process`` of their own, apart from this one's GIL and crashes.
         device: ``auto``, ``cpu`` or ``cuda``.
         dtype: ``auto``, ``float32``, ``bfloat16``, ``float16``, or ``int8`` for 8-
-            and 4-bit weights on a CPU.
+            and 4-bit weights on a CPU, which is ``auto`` where kernels can be
+            compiled for it.
         attention: ``auto`` or a backend's name.
         num_threads: Threads for the kernels on a CPU; 0 chooses.
         page_size: Tokens in a page of the key-value cache.

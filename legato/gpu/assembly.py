@@ -1,7 +1,5 @@
 """Puts a runner together from a checkpoint and settings."""
 
-from pathlib import Path
-
 import torch
 
 from ..protocol.errors import InvalidSetting
@@ -9,16 +7,14 @@ from ..protocol.steps import RunnerLimits
 from .attention import KvCache, choose_attention
 from .checkpoint import Checkpoint, ModelConfig
 from .memory import PoolSize, size_pool
-from .model import Decoder, DecoderWeights, Forward, load_weights
+from .model import Decoder, Forward
 from .model.native_decoder import NativeDecoder
-from .model.packed import load_packed_weights
 from .model.weights import Progress
-from .native import Kernels, KernelsUnavailable, load_kernels
+from .native import Kernels
+from .precision import hold
 from .runner import ModelRunner
 from .settings import RunnerSettings
 from .torch_runner import TorchRunner
-
-NATIVE_BF16 = ("avx512_bf16", "amx_bf16")
 
 
 def build_runner(
@@ -41,12 +37,11 @@ def build_runner(
     settings = settings or RunnerSettings()
     config = checkpoint.config
     device = choose_device(settings.device)
-    dtype = choose_dtype(settings.dtype, device)
     max_context = choose_context(settings, config)
     if settings.num_threads:
         torch.set_num_threads(settings.num_threads)
-    kernels = find_kernels(settings, device)
-    weights = read_weights(checkpoint, dtype, device, kernels, progress)
+    held = hold(checkpoint, settings, device, progress)
+    weights, dtype, kernels = held.weights, held.dtype, held.kernels
     page_bytes = 2 * settings.page_size * config.num_layers * dtype.itemsize
     page_bytes *= config.num_kv_heads * config.head_dim
     pool = size_pool(
@@ -67,7 +62,7 @@ def build_runner(
     else:
         attention = choose_attention(settings.attention, cache, config.num_heads)
         decoder = Decoder(config, weights, attention, limits.max_context)
-    return TorchRunner(decoder, cache, limits, pool.report + words_about(kernels))
+    return TorchRunner(decoder, cache, limits, pool.report + held.report)
 
 
 def find_limits(
@@ -92,48 +87,6 @@ def find_limits(
         max_step_tokens=settings.max_step_tokens,
         vocab_size=config.vocab_size,
         page_bytes=page_bytes,
-    )
-
-
-def find_kernels(
-    settings: RunnerSettings, device: torch.device
-) -> Kernels | KernelsUnavailable | None:
-    """Find the native kernels, where the settings ask for them.
-
-    Raises:
-        InvalidSetting: The device has none.
-    """
-    if settings.dtype != "int8":
-        return None
-    if device.type != "cpu":
-        raise InvalidSetting(f"dtype int8 does not run on {device.type}; use bfloat16")
-    return load_kernels()
-
-
-def words_about(kernels: Kernels | KernelsUnavailable | None) -> str:
-    """End a report's line."""
-    if isinstance(kernels, KernelsUnavailable):
-        return f"; float32 instead of int8: {kernels}"
-    return "; native kernels" if kernels else ""
-
-
-def read_weights(
-    checkpoint: Checkpoint,
-    dtype: torch.dtype,
-    device: torch.device,
-    kernels: Kernels | KernelsUnavailable | None,
-    progress: Progress | None,
-) -> DecoderWeights:
-    """Load weights, packed where there are kernels for it.
-
-    Raises:
-        InvalidModel: A parameter cannot be read.
-    """
-    if not isinstance(kernels, Kernels):
-        return load_weights(checkpoint, dtype, device, progress=progress)
-    threads = torch.get_num_threads()
-    return load_packed_weights(
-        checkpoint, kernels, num_threads=threads, progress=progress
     )
 
 
@@ -175,30 +128,6 @@ def choose_device(name: str) -> torch.device:
     if name == "cuda" and not has_cuda:
         raise InvalidSetting("device is cuda, but torch finds none; use device cpu")
     return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
-
-
-def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Resolve a type's name; ``auto`` is bfloat16 where it is native."""
-    if name == "auto":
-        native = device.type == "cuda" or has_native_bf16()
-        name = "bfloat16" if native else "float32"
-    dtypes = {
-        "float32": torch.float32,
-        "bfloat16": torch.bfloat16,
-        "float16": torch.float16,
-        "int8": torch.float32,  # of what is not packed
-    }
-    return dtypes[name]
-
-
-def has_native_bf16() -> bool:
-    """Whether this CPU multiplies bfloat16 in hardware."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
-    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    return any(flag in flags.split() for flag in NATIVE_BF16)
 
 
 def choose_context(settings: RunnerSettings, config: ModelConfig) -> int:

@@ -13,11 +13,12 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         device: ``auto`` is CUDA where there is one.
-        dtype: Of weights, activations and cache. ``auto``: bfloat16 where the device
-            computes in it natively, else float32. ``int8``, on a CPU: weights of 8
-            bits, or 4 where the checkpoint's own are such; activations of 8 bits
-            in products, float32 elsewhere; float32 throughout where no C++
-            compiler is found.
+        dtype: Of weights, activations and cache. ``auto``: ``int8`` on a CPU for
+            which there are kernels, bfloat16 where the device computes in it
+            natively, else float32. ``int8``, on a CPU: weights of 8 bits, or 4 where
+            the checkpoint's own are such; activations of 15 bits in products,
+            float32 elsewhere. Where kernels cannot be compiled, or fail their
+            self-check, both are as if there were none.
         attention: A backend by name; ``auto`` is the fastest that runs here.
         num_threads: Of one operator on a CPU; 0 leaves torch's own choice.
         page_size: Tokens in a page.

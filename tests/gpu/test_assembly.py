@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from legato.gpu import assembly
-from legato.gpu.assembly import build_runner, choose_dtype
+from legato.gpu import precision
+from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import Checkpoint, ModelConfig, open_checkpoint
+from legato.gpu.model.packed import PackedProjection
+from legato.gpu.native import KernelsUnavailable
+from legato.gpu.precision import choose_dtype
 from legato.gpu.settings import RunnerSettings
 from legato.protocol.errors import InvalidSetting
 from legato.protocol.steps import RowSampling, SlotOpen, StepPlan, StepRow
@@ -76,10 +79,35 @@ def test_auto_is_bfloat16_only_where_it_is_native(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cpu = torch.device("cpu")
-    monkeypatch.setattr(assembly, "has_native_bf16", lambda: False)
+    monkeypatch.setattr(precision, "has_native_bf16", lambda: False)
     assert choose_dtype("auto", cpu) is torch.float32
-    monkeypatch.setattr(assembly, "has_native_bf16", lambda: True)
+    monkeypatch.setattr(precision, "has_native_bf16", lambda: True)
     assert choose_dtype("auto", cpu) is torch.bfloat16
+
+
+@pytest.mark.parametrize("found", ["kernels", "plain kernels", "none"])
+def test_auto_packs_where_there_are_kernels_for_the_processor(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    kernels = precision.load_kernels()
+    if found == "none":
+        kernels = KernelsUnavailable("no compiler")
+    if isinstance(kernels, KernelsUnavailable) and found != "none":
+        pytest.skip(str(kernels))
+    if found != "none":
+        monkeypatch.setattr(kernels, "is_vectorised", found == "kernels")
+    monkeypatch.setattr(precision, "load_kernels", lambda: kernels)
+    settings = RunnerSettings(device="cpu")
+    held = precision.hold(checkpoint, settings, torch.device("cpu"), None)
+    assert isinstance(held.weights.head, PackedProjection) == (found == "kernels")
+    assert (
+        held.report
+        == {
+            "kernels": "; native kernels",
+            "plain kernels": "",
+            "none": "; without native kernels: no compiler",
+        }[found]
+    )
 
 
 def test_the_pool_is_as_large_as_all_slots_could_use(checkpoint: Checkpoint) -> None:

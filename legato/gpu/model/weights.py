@@ -86,6 +86,17 @@ def load_weights(
     return _Loader(checkpoint, dtype, device, pack, progress).load()
 
 
+def load_layer(checkpoint: Checkpoint, index: int) -> LayerWeights:
+    """Read one layer into float32 on the CPU, its projections dense.
+
+    Raises:
+        InvalidModel: A parameter cannot be read.
+    """
+    device = torch.device("cpu")
+    loader = _Loader(checkpoint, torch.float32, device, DenseProjection, None)
+    return loader.layer(index)
+
+
 class _Loader:
     def __init__(
         self,
@@ -134,10 +145,11 @@ class _Loader:
     def _apart(self, index: int) -> tuple[LayerWeights, int]:
         """Read one layer with a count of its own, for a thread of its own."""
         loader = _Loader(self.checkpoint, self.dtype, self.device, self.pack, None)
-        return loader._layer(f"model.layers.{index}."), loader.num_bytes
+        return loader.layer(index), loader.num_bytes
 
-    def _layer(self, prefix: str) -> LayerWeights:
-        config = self.config
+    def layer(self, index: int) -> LayerWeights:
+        """Read one layer."""
+        config, prefix = self.config, f"model.layers.{index}."
         qkv = [f"{prefix}self_attn.{name}_proj" for name in "qkv"]
         ffn = [f"{prefix}mlp.{name}_proj" for name in ("gate", "up")]
         qk_norm = self._qk_norm(prefix) if config.qk_norm else None

@@ -17,6 +17,7 @@ from .structures import Batch, Cache, Int, Model, Step, Weights
 log = logging.getLogger(__name__)
 Pointer = ctypes.c_void_p
 SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "is_vectorised": (Int, ()),
     "fits_nibbles": (Int, (Pointer, Int, Int)),
     "pack": (None, (Pointer, ctypes.POINTER(Weights), Pointer, Pointer, Pointer)),
     "open_pool": (Pointer, (Int,)),
@@ -49,6 +50,7 @@ class Kernels:
         for name, (result, arguments) in SIGNATURES.items():
             function = getattr(library, f"legato_{name}")
             function.restype, function.argtypes = result, arguments
+        self.is_vectorised = bool(library.legato_is_vectorised())
         self.fits_nibbles = library.legato_fits_nibbles
         self.pack = library.legato_pack
         self.project = library.legato_project

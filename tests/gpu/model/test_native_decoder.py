@@ -7,7 +7,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from legato.gpu import assembly
+from legato.gpu import assembly, precision
 from legato.gpu.checkpoint import ModelConfig, RopeConfig, open_checkpoint
 from legato.gpu.model.native_decoder import NativeDecoder
 from legato.gpu.native import Kernels, KernelsUnavailable, load_kernels
@@ -102,10 +102,10 @@ def test_without_kernels_int8_is_float32_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        assembly, "load_kernels", lambda: KernelsUnavailable("no compiler")
+        precision, "load_kernels", lambda: KernelsUnavailable("no compiler")
     )
     runner = build({}, dtype="int8")
-    assert runner.memory_report.endswith("; float32 instead of int8: no compiler")
+    assert runner.memory_report.endswith("; without native kernels: no compiler")
     want = play(theatre, build({}, dtype="float32"))
     assert play(theatre, runner) == want
 
@@ -113,4 +113,4 @@ def test_without_kernels_int8_is_float32_and_says_so(
 def test_int8_is_for_a_cpu() -> None:
     settings = RunnerSettings(dtype="int8")
     with pytest.raises(InvalidSetting, match="does not run on cuda"):
-        assembly.find_kernels(settings, torch.device("cuda"))
+        precision.find_kernels(settings, torch.device("cuda"))

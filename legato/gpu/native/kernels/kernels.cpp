@@ -3,6 +3,9 @@
 
 extern "C" {
 
+// Whether products were written for this processor, not left to the compiler.
+int64_t legato_is_vectorised() { return kVectorised; }
+
 int64_t legato_fits_nibbles(const float* w, int64_t outs, int64_t ins) {
   return fits_nibbles(w, outs, ins);
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include "packing.h"
 
+constexpr bool kVectorised = false;
+
 template <bool nibbles>
 void group_sums(const uint8_t* q, const int8_t* x, int* sums) {
   int value[kGroup];

@@ -4,6 +4,8 @@
 
 #include "packing.h"
 
+constexpr bool kVectorised = true;
+
 inline __m256i quad_of(const int8_t* x) {
   int four;
   std::memcpy(&four, x, 4);

@@ -1,0 +1,133 @@
+"""In which numbers a model is held: packed by kernels, or one of torch's types."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ..protocol.errors import InvalidSetting
+from .checkpoint import Checkpoint
+from .model import DecoderWeights, load_weights
+from .model.packed import load_packed_weights
+from .model.self_check import find_fault
+from .model.weights import Progress
+from .native import Kernels, KernelsUnavailable, load_kernels
+from .settings import RunnerSettings
+
+log = logging.getLogger(__name__)
+
+NATIVE_BF16 = ("avx512_bf16", "amx_bf16")
+
+
+@dataclass(frozen=True)
+class Held:
+    """A model's weights in memory.
+
+    Args:
+        weights: Packed where there are kernels.
+        dtype: Of the cache and of what is not packed.
+        kernels: They, why there are none, or None where nobody looked.
+    """
+
+    weights: DecoderWeights
+    dtype: torch.dtype
+    kernels: Kernels | KernelsUnavailable | None
+
+    @property
+    def report(self) -> str:
+        """The end of a line about the runner."""
+        if isinstance(self.kernels, KernelsUnavailable):
+            return f"; without native kernels: {self.kernels}"
+        return "; native kernels" if self.kernels else ""
+
+
+def hold(
+    checkpoint: Checkpoint,
+    settings: RunnerSettings,
+    device: torch.device,
+    progress: Progress | None,
+) -> Held:
+    """Load weights, packed where there are kernels that work.
+
+    Raises:
+        InvalidSetting: The device does not compute in the type.
+        InvalidModel: A parameter cannot be read.
+    """
+    kernels = find_kernels(settings, device)
+    if isinstance(kernels, Kernels):
+        packed = pack(checkpoint, kernels, progress)
+        if isinstance(packed, DecoderWeights):
+            return Held(packed, torch.float32, kernels)
+        kernels = packed
+    dtype = choose_dtype(settings.dtype, device)
+    weights = load_weights(checkpoint, dtype, device, progress=progress)
+    return Held(weights, dtype, kernels)
+
+
+def find_kernels(
+    settings: RunnerSettings, device: torch.device
+) -> Kernels | KernelsUnavailable | None:
+    """Find the native kernels, where the settings ask for them or leave it open.
+
+    Raises:
+        InvalidSetting: The device has none.
+    """
+    if settings.dtype == "int8" and device.type != "cpu":
+        raise InvalidSetting(f"dtype int8 does not run on {device.type}; use bfloat16")
+    if settings.dtype not in ("auto", "int8") or device.type != "cpu":
+        return None
+    kernels = load_kernels()
+    if settings.dtype == "auto" and isinstance(kernels, Kernels):
+        return kernels if kernels.is_vectorised else None
+    return kernels
+
+
+def pack(
+    checkpoint: Checkpoint, kernels: Kernels, progress: Progress | None
+) -> DecoderWeights | KernelsUnavailable:
+    """Pack weights and try the kernels on them.
+
+    Returns:
+        The weights, or what is wrong with the kernels.
+
+    Raises:
+        InvalidModel: A parameter cannot be read.
+    """
+    threads = torch.get_num_threads()
+    packed = load_packed_weights(
+        checkpoint, kernels, num_threads=threads, progress=progress
+    )
+    fault = find_fault(checkpoint, packed, kernels, threads)
+    if not fault:
+        return packed
+    reason = KernelsUnavailable(f"their self-check failed: {fault}")
+    log.warning("no native kernels (%s); torch computes instead", reason)
+    return reason
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """Resolve a type's name, of weights that are not packed.
+
+    ``auto`` is bfloat16 where it is native.
+    """
+    if name == "auto":
+        native = device.type == "cuda" or has_native_bf16()
+        name = "bfloat16" if native else "float32"
+    dtypes = {
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+        "int8": torch.float32,
+    }
+    return dtypes[name]
+
+
+def has_native_bf16() -> bool:
+    """Whether this CPU multiplies bfloat16 in hardware."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return any(flag in flags.split() for flag in NATIVE_BF16)
