@@ -69,7 +69,7 @@ class Application:
                 ),
                 **DebugEndpoint(engine, self.gate).routes(),
             },
-            catalog.show,
+            {("/v1/models/{name}", "GET"): catalog.show},
         )
 
     def routes(self) -> frozenset[tuple[str, str]]:

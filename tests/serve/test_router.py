@@ -16,13 +16,37 @@ async def show(_exchange, _name):
 
 @pytest.fixture
 def router():
-    return Router({("/a", "GET"): handler, ("/a", "POST"): handler}, show)
+    named = {
+        ("/v1/models/{name}", "GET"): show,
+        ("/v1/models/{name}/use", "POST"): show,
+    }
+    return Router({("/a", "GET"): handler, ("/a", "POST"): handler}, named)
 
 
 def test_a_known_path_and_method_is_found(router):
     assert router.find("/a", "POST") == ("/a", handler)
     assert router.find("/a", "HEAD") == ("/a", handler)
-    assert router.find("/v1/models/some/name", "GET")[0] == "/v1/models/{name}"
+
+
+@pytest.mark.anyio
+async def test_a_name_in_a_path_is_told_to_its_handler():
+    told = []
+
+    async def take(exchange, name):
+        told.append((exchange, name))
+
+    router = Router({}, {("/x/{id}/y", "GET"): take, ("/x/{id}", "GET"): take})
+    for path, route in [
+        ("/x/1", "/x/{id}"),
+        ("/x/1/2", "/x/{id}"),
+        ("/x/1/2/y", "/x/{id}/y"),
+        ("/x/y", "/x/{id}"),
+    ]:
+        found, serve = router.find(path, "GET")
+        assert found == route
+        await serve("exchange")
+    assert [name for _, name in told] == ["1", "1/2", "1/2", "y"]
+    assert router.routes() == {("/x/{id}", "GET"), ("/x/{id}/y", "GET")}
 
 
 @pytest.mark.parametrize(
@@ -33,6 +57,7 @@ def test_a_known_path_and_method_is_found(router):
         ("/a", "PUT", 405),
         ("/v1/models/", "GET", 404),
         ("/v1/models/x", "DELETE", 405),
+        ("/v1/models/x/use", "GET", 405),
     ],
 )
 def test_anything_else_is_refused(router, path, method, status):
@@ -43,6 +68,7 @@ def test_anything_else_is_refused(router, path, method, status):
 
 def test_the_methods_of_a_path_are_told(router):
     assert router.methods("/a") == "GET, POST"
+    assert router.methods("/v1/models/x/use") == "POST"
 
 
 @pytest.mark.parametrize(
