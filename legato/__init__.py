@@ -14,6 +14,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from .engine import Engine, EngineSettings, EngineStats, FakeModel, Stream
     from .protocol.errors import (
+        ConnectionLost,
         ContextOverflow,
         DeadlineExceeded,
         EngineClosed,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         InvalidRequest,
         InvalidSetting,
         LegatoError,
+        NotAdmitted,
         Overloaded,
         UnknownOption,
     )
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     ".engine": ("Engine", "EngineSettings", "EngineStats", "FakeModel", "Stream"),
     ".protocol.errors": (
+        "ConnectionLost",
         "ContextOverflow",
         "DeadlineExceeded",
         "EngineClosed",
@@ -39,6 +42,7 @@ _ROOMS = {
         "InvalidRequest",
         "InvalidSetting",
         "LegatoError",
+        "NotAdmitted",
         "Overloaded",
         "UnknownOption",
     ),
@@ -56,6 +60,7 @@ _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 __all__ = [
     "ChatMessage",
     "Completion",
+    "ConnectionLost",
     "ContextOverflow",
     "DeadlineExceeded",
     "Delta",
@@ -70,6 +75,7 @@ __all__ = [
     "InvalidRequest",
     "InvalidSetting",
     "LegatoError",
+    "NotAdmitted",
     "Overloaded",
     "SamplingParams",
     "Stream",

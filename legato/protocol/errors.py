@@ -4,12 +4,14 @@ LegatoError
 ├── InvalidRequest        yours: the request must change
 │   ├── UnknownOption         an option nobody knows, with the nearest known one
 │   └── ContextOverflow       the prompt can never fit
+├── NotAdmitted           yours: the server does not let this key or page in
 ├── InvalidModel          yours: the model is missing, broken or not supported
 ├── InvalidSetting        yours: the engine's configuration cannot work
 ├── Overloaded            load: try again after retry_after_s
 ├── DeadlineExceeded      load: the request's own deadline passed
 ├── EngineFailed          ours: the engine died, with its cause
 └── Closed                gone
+    ├── ConnectionLost        the server cannot be reached any more
     ├── EngineClosed          the engine is not running (not yet, or no longer)
     ├── MailboxClosed         my end: I closed this mailbox
     └── MailboxBroken         their end: the other side is gone
@@ -91,6 +93,12 @@ class ContextOverflow(InvalidRequest):
         )
 
 
+class NotAdmitted(LegatoError):
+    """The server does not let this client in: its key or its origin."""
+
+    code = "not_admitted"
+
+
 class InvalidModel(LegatoError):
     """The model is missing, broken or of a kind that is not supported."""
 
@@ -130,6 +138,12 @@ class Closed(LegatoError):
     """Something is no longer there."""
 
     code = "closed"
+
+
+class ConnectionLost(Closed):
+    """The server cannot be reached, and what it was doing for us is lost."""
+
+    code = "connection_lost"
 
 
 class EngineClosed(Closed):
