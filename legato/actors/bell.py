@@ -47,8 +47,8 @@ class Bell:
         """
         self._listener = listener
 
-    async def wait(self) -> None:
-        """Wait for the next ring.
+    def heard(self) -> asyncio.Future[None]:
+        """Return what is to be awaited for the next ring, at once.
 
         Raises:
             MailboxMisused: Another task waits, or this is another loop.
@@ -58,4 +58,4 @@ class Bell:
         if get_ident() != self._thread:
             raise MailboxMisused(f"{self._name} belongs to another event loop")
         sleeper = self._sleeper = self._loop.create_future()
-        await sleeper
+        return sleeper

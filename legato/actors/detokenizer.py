@@ -71,15 +71,19 @@ class Detokenizer:
     def _deliver(self, outputs: Sequence[StepOutput], began_s: float) -> None:
         touched: list[OpenStream] = []
         ends: dict[int, Ended] = {}
-        find = self._streams.get
+        find = self._streams.by_request.get
         for output in outputs:
-            for token in output.emitted:
-                stream = find(token.request)
+            for request, token in zip(output.requests, output.tokens, strict=True):
+                stream = find(request)
                 if stream is not None:
                     if not stream.num_fresh:
                         touched.append(stream)
                     stream.num_fresh += 1
                     stream.arrived.append(token)
+            for position, logprobs in output.logprobs:
+                stream = find(output.requests[position])
+                if stream is not None:
+                    stream.arrived_logprobs.append(logprobs)
             for ended in output.ended:
                 stream = find(ended.request)
                 if stream is not None and ended.request not in ends:
@@ -93,9 +97,9 @@ class Detokenizer:
 
     def _trace(self, outputs: Sequence[StepOutput], began_s: float) -> None:
         tracer, delivered_s = self._tracer, time.perf_counter()
-        touched = sample(self._num_traced, outputs[0].emitted)
+        touched = sample(self._num_traced, outputs[0].requests)
         self._num_traced += 1
-        count = sum(len(output.emitted) for output in outputs)
+        count = sum(len(output.tokens) for output in outputs)
         tracer.span("detokenizer", "deliver", began_s, delivered_s, count, touched)
         for output in outputs:
             for ended in output.ended:

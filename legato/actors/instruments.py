@@ -65,8 +65,8 @@ class Instruments:
                 "step",
                 result.started_s,
                 result.finished_s,
-                len(output.emitted),
-                sample(result.step, output.emitted),
+                len(output.tokens),
+                sample(result.step, output.requests),
             )
             left = max(0, num_in_flight - 1)
             self._tracer.count("executor", result.finished_s, left)

@@ -10,18 +10,18 @@ import time
 
 from msgspec import structs
 
-from ..protocol.errors import Failure, LegatoError, MailboxClosed
+from ..protocol.errors import Failure, LegatoError
 from ..protocol.requests import (
     Admit,
     Cancel,
     Credit,
     Delta,
-    Emitted,
     Ended,
     FinishReason,
     Generate,
     Usage,
 )
+from ..protocol.steps import TokenLogprobs
 from .backlog import Backlog, Wait
 from .bell import Bell
 from .observer import StreamObserver
@@ -60,7 +60,8 @@ class OpenStream:
         self.generate = generate
         self.stages = Stages(generate.created_s)
         self.admit: Admit | None = None
-        self.arrived: list[Emitted] = []
+        self.arrived: list[int] = []
+        self.arrived_logprobs: list[TokenLogprobs] = []
         self.num_fresh = 0
         self.ended = False
         self.cancelled = False
@@ -101,22 +102,6 @@ class OpenStream:
         if self._decided is not None and not self._decided.done():
             self._decided.set_result(None)
 
-    async def read(self) -> Delta:
-        """Wait for what is new; cancelling loses nothing.
-
-        Raises:
-            MailboxClosed: The stream has ended and was read to its end; ``failure``
-                says whether it failed.
-            MailboxMisused: Somebody else waits for it, or it belongs to another loop.
-        """
-        while True:
-            delta = self.take()
-            if delta is not None:
-                return delta
-            if self.ended:
-                raise MailboxClosed(f"stream {self.request} was read to its end")
-            await self.bell.wait()
-
     def take(self) -> Delta | None:
         """Take what is new, decoded now and in one piece; None if nothing is.
 
@@ -152,6 +137,7 @@ class OpenStream:
         fresh, self.num_fresh = self.num_fresh, 0
         if self.ended or self._num_to_stop is not None:
             self.arrived.clear()  # run past the end, and nobody's
+            self.arrived_logprobs.clear()
             fresh = 0
         if fresh:
             self._observe(fresh, now_s)
@@ -169,19 +155,19 @@ class OpenStream:
     def _push(self, end_token: bool) -> None:
         """Turn what arrived into text; the last may be an end token, which is none."""
         tokens, self.arrived = self.arrived, []
-        last = len(tokens) - 1 if end_token else len(tokens)
-        text, emitted = self._text, self._emitted
-        for index, token in enumerate(tokens):
-            emitted.append(token.token)
-            if index == last:
-                text.push_end_token(token.token, token.logprobs)
-            else:
-                text.push(token.token, token.logprobs)
-            if text.stopped:
-                self._num_to_stop = len(emitted)
-                if not end_token:
-                    self._core.put_urgent(Cancel(self.request, "stop"))
-                break
+        logprobs = self.arrived_logprobs
+        if logprobs:
+            self.arrived_logprobs = []
+        if not tokens:
+            return
+        num_dropped = self._text.extend(tokens, logprobs, end_token=end_token)
+        self._emitted += tokens
+        if self._matching and self._text.stopped and self._num_to_stop is None:
+            # Tokens past the stop string are nobody's, and of no next core.
+            del self._emitted[len(self._emitted) - num_dropped :]
+            self._num_to_stop = len(self._emitted)
+            if not end_token:
+                self._core.put_urgent(Cancel(self.request, "stop"))
 
     def end(self, ended: Ended) -> None:
         """Leave what is held back and the terminal event; only the first counts."""
@@ -236,7 +222,7 @@ class OpenStream:
         elif self.cancelled:
             self.end(Ended(self.request, FinishReason.CANCELLED, usage))
         else:
-            emitted = (*self._emitted, *(token.token for token in self.arrived))
+            emitted = (*self._emitted, *self.arrived)
             self._core.put_nowait(structs.replace(admit, emitted=emitted))
             if self._paused:
                 self._core.put_urgent(Credit(self.request, False))

@@ -185,7 +185,7 @@ class Scheduler:
         with self._instruments.planning("commit"):
             output = self._running.commit(result, time.perf_counter())
         self._instruments.note_step(result, output, self._in_flight)
-        if output.emitted or output.ended:
+        if output.tokens or output.ended:
             self._send(CoreReport(output=output))
 
     def _feed(self) -> None:
@@ -269,4 +269,5 @@ def _rank(event: Event) -> int:
 def _refused(request: Admit, error: LegatoError) -> StepOutput:
     usage = Usage(len(request.prompt), len(request.emitted))
     failure = Failure.of(error)
-    return StepOutput((), (Ended(request.request, FinishReason.ERROR, usage, failure),))
+    ended = Ended(request.request, FinishReason.ERROR, usage, failure)
+    return StepOutput(ended=(ended,))

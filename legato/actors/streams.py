@@ -3,7 +3,7 @@
 From the request to its reader's leaving. All of it lives in the front end's loop.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..protocol.errors import Failure, LegatoError
 from ..protocol.requests import Cancel, Ended, FinishReason, Generate, Usage
@@ -21,6 +21,10 @@ class Streams:
         vocabulary: For their text.
         core: Takes cancels and credit.
         observer: Hears of first tokens, gaps and ends.
+
+    Attributes:
+        by_request: The open streams, to look up; a stream that is not there is one
+            that nobody waits for any more.
     """
 
     def __init__(
@@ -30,6 +34,7 @@ class Streams:
         self._core = core
         self._observer = observer
         self._open: dict[int, OpenStream] = {}
+        self.by_request: Mapping[int, OpenStream] = self._open
         self.backlog = Backlog()
 
     def __len__(self) -> int:
@@ -45,10 +50,6 @@ class Streams:
         )
         self._open[generate.request] = stream
         return stream
-
-    def get(self, request: int) -> OpenStream | None:
-        """Return the stream, or None if nobody waits for it any more."""
-        return self._open.get(request)
 
     def cancel(self, request: int) -> None:
         """End a stream early; the reader still gets its terminal event."""

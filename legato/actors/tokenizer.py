@@ -90,7 +90,7 @@ class Tokenizer:
         self, job: Generate, threads: ThreadPoolExecutor, free: asyncio.Semaphore
     ) -> None:
         try:
-            stream = self._streams.get(job.request)
+            stream = self._streams.by_request.get(job.request)
             if stream is not None and not stream.ended:
                 stages = stream.stages
                 self._check_size(job.prompt)
@@ -130,7 +130,7 @@ class Tokenizer:
             )
 
     def _admit(self, job: Generate, ids: tuple[int, ...]) -> None:
-        stream = self._streams.get(job.request)
+        stream = self._streams.by_request.get(job.request)
         if stream is None or stream.ended:
             return
         order = admission(job, ids, self._max_context, self._ends)

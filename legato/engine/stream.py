@@ -11,7 +11,6 @@ from types import TracebackType
 
 from ..actors.open_stream import OpenStream
 from ..actors.streams import Streams
-from ..mailbox import MailboxClosed
 from ..protocol.requests import Completion, Delta, FinishReason, Usage
 
 
@@ -67,13 +66,44 @@ class Stream:
             DeadlineExceeded: The request's own deadline passed.
             EngineFailed: The engine died and could not go on.
             EngineClosed: The engine was shut down.
+            MailboxMisused: Another task waits for it, or it is another loop's.
         """
-        try:
-            return await self._opened.read()
-        except MailboxClosed:
-            if self._opened.failure is not None:
-                raise self._opened.failure from None
-            raise StopAsyncIteration from None
+        opened = self._opened
+        while (delta := opened.take()) is None:
+            if opened.ended:
+                raise opened.failure or StopAsyncIteration
+            await opened.bell.heard()
+        return delta
+
+    def take(self) -> Delta | None:
+        """Take what is new, without waiting; None if nothing is.
+
+        With ``listen`` and ``ended``, for readers that have no task of their own, such
+        as the one task of a server that fills many sockets.
+
+        Raises:
+            LegatoError: The answer failed; after all that came before. As
+                ``__anext__`` does.
+        """
+        opened = self._opened
+        delta = opened.take()
+        if delta is None and opened.failure is not None:
+            raise opened.failure
+        return delta
+
+    @property
+    def ended(self) -> bool:
+        """The terminal event has come; what is not taken yet can still be taken."""
+        return self._opened.ended
+
+    def listen(self, on_news: Callable[[], None] | None) -> None:
+        """Have this called, at most once a turn of the loop, when something is new.
+
+        It is called in the engine's own turn, so it should be quick; an exception from
+        it fails this stream. Nothing is called for what came before, and nothing while
+        a task waits for the next delta. None ends it.
+        """
+        self._opened.bell.listen(on_news)
 
     async def collect(self) -> Completion:
         """Read to the end and return the whole answer.

@@ -4,7 +4,9 @@ A request's number (``request``) is the engine's own, dense and never reused; th
 clients see belong to the front end.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -132,20 +134,6 @@ class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cached_tokens: int = 0
 
 
-class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One token of one request.
-
-    Args:
-        request: Whose.
-        token: The id.
-        logprobs: If asked for.
-    """
-
-    request: int
-    token: int
-    logprobs: TokenLogprobs | None = None
-
-
 class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The one terminal event of a request.
 
@@ -168,25 +156,86 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     started_s: float = 0.0
 
 
+class Emitted(NamedTuple):
+    """One token of one request.
+
+    Args:
+        request: Whose.
+        token: The id.
+        logprobs: If asked for.
+    """
+
+    request: int
+    token: int
+    logprobs: TokenLogprobs | None = None
+
+
 class StepOutput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """All that one step means to the streams: one message a step.
 
-    A request's ``Emitted`` always come before its ``Ended``.
+    Tokens are held in columns, an object for each would cost more than all the rest
+    of their way. A request's tokens always come before its ``Ended``.
 
     Args:
-        emitted: Tokens, at most one for each request and each step merged in.
+        requests: Whose each token is; at most one for each request and each step
+            merged in.
+        tokens: The ids.
         ended: Terminal events.
         finished_s: ``time.perf_counter()`` at the end of the (first) step.
+        logprobs: Of the tokens whose requests asked for them, by their position in
+            ``tokens``, ascending.
     """
 
-    emitted: tuple[Emitted, ...]
+    requests: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
     ended: tuple[Ended, ...] = ()
     finished_s: float = 0.0
+    logprobs: tuple[tuple[int, TokenLogprobs], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        emitted: Iterable[Emitted],
+        ended: tuple[Ended, ...] = (),
+        finished_s: float = 0.0,
+    ) -> "StepOutput":
+        """Make it of single tokens."""
+        rows = tuple(emitted)
+        return cls(
+            tuple(row.request for row in rows),
+            tuple(row.token for row in rows),
+            ended,
+            finished_s,
+            tuple(
+                (position, row.logprobs)
+                for position, row in enumerate(rows)
+                if row.logprobs is not None
+            ),
+        )
+
+    @property
+    def emitted(self) -> tuple[Emitted, ...]:
+        """Its tokens one by one, for whoever has the time."""
+        logprobs = dict(self.logprobs)
+        return tuple(
+            Emitted(request, token, logprobs.get(position))
+            for position, (request, token) in enumerate(
+                zip(self.requests, self.tokens, strict=True)
+            )
+        )
 
     def merge(self, later: "StepOutput") -> "StepOutput":
         """Join a later step's output onto this one."""
+        offset = len(self.tokens)
         return StepOutput(
-            self.emitted + later.emitted, self.ended + later.ended, self.finished_s
+            self.requests + later.requests,
+            self.tokens + later.tokens,
+            self.ended + later.ended,
+            self.finished_s,
+            (
+                *self.logprobs,
+                *((offset + position, entry) for position, entry in later.logprobs),
+            ),
         )
 
 

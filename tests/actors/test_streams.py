@@ -14,7 +14,7 @@ from legato.actors.text import Vocabulary
 from legato.actors.tokenizer import admission
 from legato.actors.tracing import Tracer
 from legato.gpu.fake import fake_text
-from legato.mailbox import LoopInbox, Mailbox, MailboxClosed
+from legato.mailbox import LoopInbox, Mailbox
 from legato.protocol.core import CoreReport
 from legato.protocol.errors import EngineFailed, Failure, MailboxMisused
 from legato.protocol.requests import (
@@ -97,7 +97,7 @@ class Desk:
         if ended is not None and ended.end_token:
             emitted += (Emitted(request, 256),)
         ends = () if ended is None else (ended,)
-        self.detokenizer.handle([CoreReport(output=StepOutput(emitted, ends))])
+        self.detokenizer.handle([CoreReport(output=StepOutput.of(emitted, ends))])
 
     def sent(self) -> list[object]:
         return self.orders.drain_nowait()
@@ -112,13 +112,22 @@ def perform(
     asyncio.run(main())
 
 
+async def read(stream: OpenStream) -> Delta:
+    """Read as an engine's stream does."""
+    while (delta := stream.take()) is None:
+        assert not stream.ended
+        await stream.bell.heard()
+    return delta
+
+
 async def read_all(stream: OpenStream) -> list[Delta]:
     deltas: list[Delta] = []
-    try:
-        while True:
-            deltas.append(await stream.read())
-    except MailboxClosed:
-        return deltas
+    while (delta := stream.take()) is not None or not stream.ended:
+        if delta is None:
+            await stream.bell.heard()
+        else:
+            deltas.append(delta)
+    return deltas
 
 
 def end(reason: FinishReason = FinishReason.LENGTH, **more: object) -> Ended:
@@ -130,7 +139,7 @@ def test_a_lagging_reader_gets_deltas_merged():
         stream = desk.open()
         desk.step(b"one ")
         desk.step(b"two ")
-        assert (await stream.read()).text == "one two "
+        assert (await read(stream)).text == "one two "
         desk.step(b"three", ended=end())
         (last,) = await read_all(stream)
         assert last.text == "three"
@@ -148,9 +157,9 @@ def test_half_a_character_waits_for_its_other_half():
         stream = desk.open()
         first, second = "é".encode()
         desk.step(b"caf" + bytes([first]))
-        assert (await stream.read()).text == "caf"
+        assert (await read(stream)).text == "caf"
         desk.step(bytes([second]))
-        assert (await stream.read()).text == "é"
+        assert (await read(stream)).text == "é"
 
     perform(body)
 
@@ -179,7 +188,7 @@ def test_a_stop_string_cuts_at_once_and_tells_the_core():
     async def body(desk: Desk) -> None:
         stream = desk.open(stop=["END"])
         desk.step(b"text EN")
-        assert (await stream.read()).text == "text "
+        assert (await read(stream)).text == "text "
         desk.step(b"D more")
         assert desk.sent() == [Cancel(1, "stop")]
         desk.step(b"still more", ended=end(FinishReason.STOP))
@@ -206,7 +215,7 @@ def test_a_reader_that_stops_is_paused_and_resumed_by_its_reading():
         desk.step(b"x" * 257)
         desk.step(b"y")
         assert desk.sent() == [Credit(1, False)]
-        assert len((await stream.read()).text) == 258
+        assert len((await read(stream)).text) == 258
         assert desk.sent() == [Credit(1, True)]
 
     perform(body)
@@ -228,8 +237,8 @@ def test_a_streams_stages_are_marked_with_the_cores_own():
 def test_steps_that_waited_together_are_delivered_together():
     async def body(desk: Desk) -> None:
         stream = desk.open()
-        steps = [StepOutput((Emitted(1, byte),)) for byte in b"abc"]
-        steps[-1] = StepOutput(steps[-1].emitted, (end(),))
+        steps = [StepOutput.of((Emitted(1, byte),)) for byte in b"abc"]
+        steps[-1] = StepOutput.of(steps[-1].emitted, (end(),))
         desk.detokenizer.handle([CoreReport(output=step) for step in steps])
         (delta,) = await read_all(stream)
         assert (delta.text, delta.token_ids) == ("abc", tuple(b"abc"))
@@ -247,20 +256,20 @@ def test_a_core_that_never_pauses_does_not_keep_readers_from_their_turn():
         stream = desk.open()
         inbox = LoopInbox[CoreReport]("reports", 8)
         reports = inbox.address()
-        step = CoreReport(output=StepOutput((Emitted(1, 97),)))
+        step = CoreReport(output=StepOutput.of((Emitted(1, 97),)))
 
         def report_again(_report: CoreReport) -> None:
             turns.append("step")
             if len(turns) < 20:
                 reports.put_nowait(step)
 
-        async def read() -> None:
+        async def read_on() -> None:
             while True:
-                await stream.read()
+                await read(stream)
                 turns.append("read")
 
         detokenizer = Detokenizer(inbox, desk.streams, desk.tracer, report_again)
-        tasks = [asyncio.create_task(read()), asyncio.create_task(detokenizer.run())]
+        tasks = [asyncio.create_task(read_on()), asyncio.create_task(detokenizer.run())]
         reports.put_nowait(step)
         for _ in range(1000):
             if len(turns) >= 20:
@@ -317,8 +326,8 @@ def test_text_that_breaks_fails_its_own_stream_alone():
     async def body(desk: Desk) -> None:
         broken, whole = desk.open(1), desk.open(2)
         odd, fine = Emitted(1, Cursed.token), Emitted(2, 67)
-        desk.detokenizer.handle([CoreReport(output=StepOutput((odd, fine)))])
-        assert (await whole.read()).text == "C"
+        desk.detokenizer.handle([CoreReport(output=StepOutput.of((odd, fine)))])
+        assert (await read(whole)).text == "C"
         await read_all(broken)
         assert isinstance(broken.failure, EngineFailed)
         assert Cancel(1) in desk.sent()
@@ -405,10 +414,10 @@ def test_a_listener_takes_what_came_in_each_turn():
 def test_a_second_reader_of_a_stream_is_refused():
     async def body(desk: Desk) -> None:
         stream = desk.open()
-        first = asyncio.create_task(stream.read())
+        first = asyncio.create_task(read(stream))
         await asyncio.sleep(0)
         with pytest.raises(MailboxMisused):
-            await stream.read()
+            await read(stream)
         desk.step(b"x")
         assert (await first).text == "x"
 
@@ -418,12 +427,12 @@ def test_a_second_reader_of_a_stream_is_refused():
 def test_a_reader_cancelled_while_it_waits_loses_nothing():
     async def body(desk: Desk) -> None:
         stream = desk.open()
-        reader = asyncio.create_task(stream.read())
+        reader = asyncio.create_task(read(stream))
         await asyncio.sleep(0)
         desk.step(b"a")
         reader.cancel()
         await asyncio.wait([reader])
         assert reader.cancelled()
-        assert (await stream.read()).text == "a"
+        assert (await read(stream)).text == "a"
 
     perform(body)

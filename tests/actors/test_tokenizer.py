@@ -10,7 +10,7 @@ from legato.actors.text import Vocabulary
 from legato.actors.tokenizer import Tokenizer
 from legato.actors.tracing import Tracer
 from legato.gpu.fake import fake_text
-from legato.mailbox import Mailbox, MailboxClosed
+from legato.mailbox import Mailbox
 from legato.protocol.errors import ContextOverflow, EngineFailed, Overloaded
 from legato.protocol.requests import Admit, FinishReason, Generate, Prompt, Usage
 from legato.protocol.sampling import SamplingParams
@@ -91,11 +91,9 @@ def perform(body: Callable[[Desk], Awaitable[None]], **options: int) -> None:
 
 
 async def failure(stream: OpenStream) -> object:
-    try:
-        while True:
-            await stream.read()
-    except MailboxClosed:
-        return stream.failure
+    while not stream.ended:
+        await stream.bell.heard()
+    return stream.failure
 
 
 def test_a_prompt_becomes_an_admission():

@@ -39,14 +39,14 @@ def test_merging_deltas_loses_and_repeats_nothing(parts: list[Delta]):
 
 
 def test_merged_reports_keep_all_output_and_the_latest_of_the_rest():
-    token = StepOutput((Emitted(1, 7),), (), 1.0)
-    end = StepOutput((), (Ended(1, FinishReason.STOP, Usage(1, 1)),), 2.0)
+    token = StepOutput.of((Emitted(1, 7),), (), 1.0)
+    end = StepOutput.of((), (Ended(1, FinishReason.STOP, Usage(1, 1)),), 2.0)
     merged = (
         CoreReport(output=token, stats=CoreStats(steps=1), idle=(1,))
         .merge(CoreReport(stats=CoreStats(steps=2), idle=(2,)))
         .merge(CoreReport(output=end, failure=Failure("engine_failed", "x")))
     )
-    assert merged.output == StepOutput(token.emitted, end.ended, 1.0)
+    assert merged.output == StepOutput.of(token.emitted, end.ended, 1.0)
     assert merged.stats == CoreStats(steps=2)
     assert merged.idle == (1, 2)
     assert merged.failure == Failure("engine_failed", "x")
@@ -55,3 +55,9 @@ def test_merged_reports_keep_all_output_and_the_latest_of_the_rest():
 def test_the_bubble_share_of_a_device_that_never_ran_is_zero():
     assert CoreStats().bubble_share == 0
     assert CoreStats(busy_s=3.0, idle_s=1.0).bubble_share == 0.25
+
+
+def test_tokens_joined_keep_their_own_logprobs():
+    first = StepOutput.of((Emitted(1, 7), Emitted(2, 8, TokenLogprobs(-1.0))))
+    second = StepOutput.of((Emitted(1, 9, TokenLogprobs(-2.0)),))
+    assert first.merge(second).emitted == first.emitted + second.emitted

@@ -198,7 +198,7 @@ class Planner:
         self.lose_device(now_s)
         for sequence in list(self._roster.live.values()):
             self._settlement.end(sequence, FinishReason.ERROR, failure)
-        return self._settlement.take(now_s) or StepOutput((), (), now_s)
+        return self._settlement.take(now_s) or StepOutput(finished_s=now_s)
 
     def set_batching(self, batching: Batching, now_s: float) -> None:
         """Change the strategy; running sequences are not touched."""

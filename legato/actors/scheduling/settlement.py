@@ -7,8 +7,8 @@ ended meanwhile) and counted; never both, never neither.
 from collections.abc import Iterable
 
 from ...protocol.errors import EngineFailed, Failure
-from ...protocol.requests import Emitted, Ended, FinishReason, StepOutput
-from ...protocol.steps import SampledToken, StepResult, StepRow
+from ...protocol.requests import Ended, FinishReason, StepOutput
+from ...protocol.steps import SampledToken, StepResult, StepRow, TokenLogprobs
 from .ledger import Flight
 from .pressure import Pressure
 from .roster import Roster
@@ -40,8 +40,10 @@ class Settlement:
 
     def settle(self, flight: Flight, result: StepResult) -> StepOutput:
         """Apply a result, in the order of the plan's rows."""
-        emitted: list[Emitted] = []
-        emit, finishing = emitted.append, Home.FINISHING
+        requests: list[int] = []
+        emitted: list[int] = []
+        logprobs: list[tuple[int, TokenLogprobs]] = []
+        finishing = Home.FINISHING
         for row, sequence, sampled in zip(
             flight.rows, flight.sequences, _by_row(flight, result), strict=True
         ):
@@ -57,7 +59,10 @@ class Settlement:
             token, tokens = sampled.token, sequence.tokens
             tokens.append(token)
             sequence.unknown -= 1
-            emit(Emitted(sequence.request, token, sampled.logprobs))
+            if sampled.logprobs is not None:
+                logprobs.append((len(emitted), sampled.logprobs))
+            requests.append(sequence.request)
+            emitted.append(token)
             if token in sequence.endings and self.end_if_ending(sequence):
                 continue
             if sequence.home is finishing and len(tokens) >= sequence.max_length:
@@ -65,7 +70,13 @@ class Settlement:
             elif not usual:
                 self._drain(flight, sequence)
         self.num_emitted += len(emitted)
-        return StepOutput(tuple(emitted), self._take_ended(), result.finished_s)
+        return StepOutput(
+            tuple(requests),
+            tuple(emitted),
+            self._take_ended(),
+            result.finished_s,
+            tuple(logprobs),
+        )
 
     def _settle_unusual(
         self,
@@ -100,7 +111,7 @@ class Settlement:
         """Endings that no step's result carries, or None."""
         if not self._ended:
             return None
-        return StepOutput((), self._take_ended(), now_s)
+        return StepOutput(ended=self._take_ended(), finished_s=now_s)
 
     def end(
         self,

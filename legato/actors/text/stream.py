@@ -4,6 +4,7 @@ Knows bytes of tokens and stop strings; not who reads, nor why the answer ended.
 by one stream.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ...protocol.steps import TokenLogprobs
@@ -87,6 +88,40 @@ class StreamText:
     def push_end_token(self, token: int, logprobs: TokenLogprobs | None = None) -> None:
         """Add a token that ended the answer: its id counts, and it gives no text."""
         self._push(token, b"", logprobs)
+
+    def extend(
+        self,
+        tokens: Sequence[int],
+        logprobs: Sequence[TokenLogprobs] = (),
+        *,
+        end_token: bool = False,
+    ) -> int:
+        """Add tokens that came together.
+
+        Args:
+            tokens: Their ids.
+            logprobs: One for each, or none.
+            end_token: The last one ended the answer, as in ``push_end_token``.
+
+        Returns:
+            How many of them, the last, came after a stop string and are nobody's.
+        """
+        look_up = self._vocabulary.token_bytes
+        if self._matcher is None:
+            pieces = [look_up(token) for token in tokens]
+            if end_token:
+                pieces[-1] = b""
+            self._pieces += pieces
+            self._ids += tokens
+            self._logprobs += logprobs
+            return 0
+        last = len(tokens) - 1
+        for index, token in enumerate(tokens):
+            token_bytes = b"" if end_token and index == last else look_up(token)
+            self._push(token, token_bytes, logprobs[index] if logprobs else None)
+            if self._matcher.stopped:
+                return last - index
+        return 0
 
     def finish(self) -> None:
         """Let everything go that waits: no token follows.

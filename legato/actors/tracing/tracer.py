@@ -7,7 +7,6 @@ tracer for each loop, and only that loop records in it.
 from collections import deque
 from collections.abc import Sequence
 
-from ...protocol.requests import Emitted
 from ...protocol.tracing import TraceCount, TraceEvent, TracePart, TraceSpan
 
 MAX_EVENTS = 1 << 16
@@ -74,12 +73,12 @@ class Tracer:
         self._events.append(TraceCount(track, at_s, value))
 
 
-def sample(step: int, emitted: Sequence[Emitted]) -> tuple[int, ...]:
+def sample(step: int, requests: Sequence[int]) -> tuple[int, ...]:
     """Choose requests whose flow touches this step.
 
     Rows keep their order from step to step, so that the same requests are chosen.
     """
     if step % STEPS_A_SAMPLE:
         return ()
-    stride = -(-len(emitted) // REQUESTS_A_SAMPLE) or 1
-    return tuple(token.request for token in emitted[::stride])
+    stride = -(-len(requests) // REQUESTS_A_SAMPLE) or 1
+    return tuple(requests[::stride])
