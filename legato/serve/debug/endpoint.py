@@ -12,28 +12,17 @@ import msgspec
 
 from ...protocol.openai.refusal import Refusal
 from ..backend import Backend
-from ..exchange import Exchange, Header
+from ..exchange import Exchange
 from ..gate import Gate
+from ..page import Page
 from ..router import Handler
 
-OPEN_PATHS = frozenset({"/debug", "/debug/page.js", "/debug/page.css"})
-
-TYPES = {
-    "page.html": b"text/html; charset=utf-8",
-    "page.js": b"text/javascript; charset=utf-8",
-    "page.css": b"text/css; charset=utf-8",
+PATHS = {
+    "/debug": "page.html",
+    "/debug/page.js": "page.js",
+    "/debug/page.css": "page.css",
 }
-# Its own script, style and figures, and nothing else from anywhere.
-POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    b"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS: list[Header] = [
-    (b"content-security-policy", POLICY),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),
-]
+OPEN_PATHS = frozenset(PATHS)
 
 USUAL_TRACE_S = 5.0
 MAX_TRACE_S = 60.0
@@ -50,15 +39,12 @@ class DebugEndpoint:
     def __init__(self, engine: Backend, gate: Gate) -> None:
         self._engine = engine
         self._gate = gate
-        folder = files(__package__ or __name__)
-        self._files = {name: folder.joinpath(name).read_bytes() for name in TYPES}
+        self._page = Page(files(__package__ or __name__), PATHS)
 
     def routes(self) -> dict[tuple[str, str], Handler]:
         """Path and method to handler."""
         return {
-            ("/debug", "GET"): self._file("page.html"),
-            ("/debug/page.js", "GET"): self._file("page.js"),
-            ("/debug/page.css", "GET"): self._file("page.css"),
+            **self._page.routes(),
             ("/debug/stats", "GET"): self.stats,
             ("/debug/trace", "POST"): self.trace,
         }
@@ -89,14 +75,6 @@ class DebugEndpoint:
             await exchange.respond(200, trace, headers=headers)
 
         await exchange.while_connected(record)
-
-    def _file(self, name: str) -> Handler:
-        async def serve(exchange: Exchange) -> None:
-            await exchange.respond(
-                200, self._files[name], content_type=TYPES[name], headers=HEADERS
-            )
-
-        return serve
 
 
 def trace_length(query: bytes) -> float:
