@@ -53,12 +53,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="continuous, dynamic, static or auto; options behind a colon.",
 )
+@click.option(
+    "--playground/--no-playground",
+    default=True,
+    show_default=True,
+    help="A page to talk with the model, at /.",
+)
 @click.option("--access-log", is_flag=True, help="Write a line for each request.")
 def serve(
     host: str,
     port: int,
     api_keys: tuple[str, ...],
     allowed_origins: tuple[str, ...],
+    playground: bool,
     access_log: bool,
     **options: Any,
 ) -> None:
@@ -79,6 +86,7 @@ def serve(
         port=port,
         api_keys=api_keys,
         allowed_origins=allowed_origins,
+        playground=playground,
         access_log=access_log,
     )
     _run(settings, listen(settings), options)
@@ -97,7 +105,9 @@ def _run(
     def listening(url: str) -> None:
         ws = url.replace("http", "ws", 1)
         click.echo(f"legato {__version__}, loading {options['model']}", err=True)
+        page = [f"{url}/                the playground"] if settings.playground else []
         for line in (
+            *page,
             f"{url}/v1              OpenAI-compatible API (base URL)",
             f"{ws}/v1/responses      Responses over WebSocket",
             f"{url}/health, /metrics, /debug",

@@ -22,6 +22,8 @@ from .keys import KeyRing
 from .openapi import OPEN_PATHS as DESCRIPTION_PATHS
 from .openapi import DescriptionEndpoint
 from .origin import OriginList, cors_headers, preflight_headers
+from .playground import OPEN_PATHS as PLAYGROUND_PATHS
+from .playground import playground
 from .realtime import RealtimeEndpoint
 from .responses import ResponsesEndpoint
 from .router import Handler, Router, path_of
@@ -29,7 +31,7 @@ from .settings import ServeSettings
 from .socket import Socket
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
-OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS | DESCRIPTION_PATHS
+OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS | DESCRIPTION_PATHS | PLAYGROUND_PATHS
 SocketHandler = Callable[[Socket, str], Awaitable[None]]
 
 
@@ -65,9 +67,10 @@ class Application:
                 ("/health", "GET"): self._health.health,
                 ("/metrics", "GET"): self._health.metrics,
                 ("/openapi.json", "GET"): DescriptionEndpoint(
-                    has_keys=bool(self._keys)
+                    has_keys=bool(self._keys), has_playground=settings.playground
                 ),
                 **DebugEndpoint(engine, self.gate).routes(),
+                **(playground() if settings.playground else {}),
             },
             {("/v1/models/{name}", "GET"): catalog.show},
         )

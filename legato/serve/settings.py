@@ -34,6 +34,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         drain_s: Longest wait at shutdown for answers under way.
         ping_interval_s: Between two pings of a socket.
         ping_timeout_s: Longest wait for the pong.
+        playground: Serve the playground at ``/``, with its client, ``/legato.js``.
         access_log: Write a line for each request to standard error.
         backlog: Connections that wait to be accepted.
     """
@@ -55,6 +56,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 30.0
     ping_interval_s: float = 20.0
     ping_timeout_s: float = 20.0
+    playground: bool = True
     access_log: bool = False
     backlog: int = 2048
 

@@ -4,7 +4,7 @@ import msgspec
 
 from ..exchange import Exchange
 from .description import describe
-from .operations import OPERATIONS
+from .operations import OPERATIONS, PLAYGROUND
 
 OPEN_PATHS = frozenset({"/openapi.json"})
 
@@ -14,10 +14,14 @@ class DescriptionEndpoint:
 
     Args:
         has_keys: The server asks for API keys.
+        has_playground: It serves the playground.
     """
 
-    def __init__(self, *, has_keys: bool) -> None:
+    def __init__(self, *, has_keys: bool, has_playground: bool = True) -> None:
         self._has_keys = has_keys
+        self._operations = tuple(
+            one for one in OPERATIONS if has_playground or one not in PLAYGROUND
+        )
         self._written: dict[str, bytes] = {}
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -27,7 +31,7 @@ class DescriptionEndpoint:
 
     def _document(self, root: str) -> bytes:
         if root not in self._written:
-            described = describe(OPERATIONS, root=root, has_keys=self._has_keys)
+            described = describe(self._operations, root=root, has_keys=self._has_keys)
             # One mount point is usual; a client cannot choose it.
             self._written = {root: msgspec.json.encode(described)}
         return self._written[root]

@@ -205,4 +205,27 @@ OPEN = (
     ),
 )
 
-OPERATIONS: tuple[Operation, ...] = (*GENERATING, *CATALOG, *OWNERS, *OPEN)
+# Without the files that only the page itself asks for, under /playground/.
+PLAYGROUND = tuple(
+    Operation(
+        path=path,
+        method="GET",
+        name=name,
+        says=says,
+        gives={kind: None},
+        needs_key="never",
+    )
+    for path, name, kind, says in (
+        ("/", "playground", "text/html", "A page to talk with the model."),
+        ("/legato.js", "client", "text/javascript", "The JavaScript client."),
+        ("/legato.d.ts", "clientTypes", "text/plain", "Its types."),
+    )
+)
+
+OPERATIONS: tuple[Operation, ...] = (
+    *GENERATING,
+    *CATALOG,
+    *OWNERS,
+    *OPEN,
+    *PLAYGROUND,
+)
