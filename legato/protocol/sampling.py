@@ -14,6 +14,9 @@ from .errors import InvalidRequest, UnknownOption
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARACTERS = 1_000
 MAX_LOGPROBS = 20
+# Of a refused value, in an error's text.
+MAX_SHOWN = 100
+MAX_SHOWN_BITS = 256
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -140,7 +143,7 @@ def whole(value: object, field: str, low: int, high: int) -> None:
         InvalidRequest: Names the field and the range.
     """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidRequest(f"must be an integer, got {value!r}", field=field)
+        raise InvalidRequest(f"must be an integer, got {shown(value)}", field=field)
     within(value, field, low, high)
 
 
@@ -155,12 +158,21 @@ def within(
     if (
         not isinstance(value, int | float)
         or isinstance(value, bool)
-        or not math.isfinite(value)
+        # An integer is finite, but may be too large to be asked as a float.
+        or (isinstance(value, float) and not math.isfinite(value))
         or not low <= value <= high
         or (low_open and value == low)
     ):
         bracket = "(" if low_open else "["
         raise InvalidRequest(
-            f"must be a number in {bracket}{low:g}, {high:g}], got {value!r}",
+            f"must be a number in {bracket}{low:g}, {high:g}], got {shown(value)}",
             field=field,
         )
+
+
+def shown(value: object) -> str:
+    """A refused value for an error's text, which an endless one must not fill."""
+    if isinstance(value, int) and value.bit_length() > MAX_SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

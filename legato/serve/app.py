@@ -79,6 +79,11 @@ class Application:
         """Every HTTP path and method that is served."""
         return self._router.routes()
 
+    @property
+    def socket_paths(self) -> frozenset[str]:
+        """Every path at which a WebSocket is served."""
+        return frozenset(self._sockets)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, one socket, or the server's lifespan."""
         kind = scope["type"]

@@ -64,6 +64,12 @@ def test_the_ends_of_a_range_are_in_it():
         SamplingParams(repetition_penalty=1e-38)
 
 
+def test_an_endless_integer_is_refused_without_being_written_out():
+    for field in ("temperature", "top_k", "seed"):
+        with pytest.raises(InvalidRequest, match="an integer of 33220 bits"):
+            SamplingParams(**{field: 10**10_000})
+
+
 def test_min_tokens_must_not_exceed_max_tokens():
     with pytest.raises(InvalidRequest, match="9 is more than max_tokens"):
         SamplingParams(min_tokens=9, max_tokens=8)

@@ -1,0 +1,113 @@
+"""Valid requests for every endpoint and every event of every socket, to be spoiled."""
+
+from dataclasses import dataclass
+
+from legato.protocol.openai import realtime, responses
+from legato.protocol.openai.chat import ChatRequest
+from legato.protocol.openai.completion import CompletionRequest
+from legato.protocol.openai.realtime_settings import ResponseFields, SessionFields
+
+HELLO = {"role": "user", "content": "hi"}
+PARTS = {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}
+SAMPLING = {"temperature": 0.5, "seed": 1, "stop": ["x"], "logit_bias": {"5": 1.0}}
+
+# Path: names of fields, and valid bodies.
+ENDPOINTS = {
+    "/v1/chat/completions": (
+        ChatRequest.__struct_fields__,
+        [
+            {"messages": [HELLO]},
+            {"messages": [PARTS, HELLO], "stream": True, "n": 2, "max_tokens": 3},
+            {"messages": [HELLO], "logprobs": True, "top_logprobs": 2, **SAMPLING},
+        ],
+    ),
+    "/v1/completions": (
+        CompletionRequest.__struct_fields__,
+        [
+            {"prompt": "hi"},
+            {"prompt": ["a", "b"], "stream": True, "logprobs": 1},
+            {"prompt": [1, 2, 3], "max_tokens": 9, "ignore_eos": True, **SAMPLING},
+            {"prompt": [[1], [2]], "stream_options": {"include_usage": True}},
+        ],
+    ),
+    "/admin/batching": (
+        ("type", "max_batch", "max_delay_s", "size", "preferred", "one_shot"),
+        [
+            {"type": "continuous"},
+            {"type": "dynamic", "max_batch": 4, "max_delay_s": 0, "preferred": [2]},
+            {"type": "auto", "max_batch": 4},
+        ],
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SocketSeeds:
+    """What a socket takes.
+
+    Args:
+        kinds: Types of a client's events.
+        fields: Names of fields.
+        frames: Valid frames.
+        last: A frame whose answer shows that the socket still serves.
+    """
+
+    kinds: tuple[str, ...]
+    fields: tuple[str, ...]
+    frames: list[dict]
+    last: dict
+
+    def answers_last(self, event):
+        """Whether an event is the end of the answer to ``last``."""
+        raise NotImplementedError
+
+
+class ResponsesSeeds(SocketSeeds):
+    def answers_last(self, event):
+        response = event.get("response", {})
+        return response.get("metadata") == {"mark": "here"} and response["usage"]
+
+
+class RealtimeSeeds(SocketSeeds):
+    def answers_last(self, event):
+        return event.get("error", {}).get("event_id") == "the last"
+
+
+CREATE = {"type": "response.create", "input": "hi"}
+ITEM_PART = {"type": "input_text", "text": "hi"}
+ITEM = {"type": "message", "role": "user", "content": [ITEM_PART]}
+RESPONSES = ResponsesSeeds(
+    kinds=responses.KINDS,
+    fields=(
+        *responses.CreateFrame.__struct_fields__,
+        *responses.CancelFrame.__struct_fields__,
+    ),
+    frames=[
+        CREATE,
+        {**CREATE, "input": [ITEM], "stream_id": "a", "instructions": "Be brief."},
+        {**CREATE, "stream_id": "b", "top_logprobs": 1, "metadata": {"a": "b"}},
+        {"type": "response.cancel"},
+        {"type": "response.cancel", "stream_id": "a"},
+        {"type": "response.cancel", "response_id": "resp_1"},
+    ],
+    last={**CREATE, "stream_id": "the last", "metadata": {"mark": "here"}},
+)
+SESSION = {"type": "realtime", "instructions": "Be brief.", "max_output_tokens": "inf"}
+OUT_OF_BAND = {"conversation": "none", "input": [ITEM], "metadata": {"a": "b"}}
+REALTIME = RealtimeSeeds(
+    kinds=realtime.KINDS,
+    fields=(*SessionFields.__struct_fields__, *ResponseFields.__struct_fields__),
+    frames=[
+        {"type": "session.update", "session": SESSION, "event_id": "e"},
+        {"type": "conversation.item.create", "item": ITEM, "previous_item_id": "root"},
+        {"type": "conversation.item.create", "item": {**ITEM, "id": "item_a"}},
+        {"type": "conversation.item.retrieve", "item_id": "item_a"},
+        {"type": "conversation.item.delete", "item_id": "item_a"},
+        {"type": "response.create"},
+        {"type": "response.create", "response": OUT_OF_BAND},
+        {"type": "response.cancel"},
+        {"type": "response.cancel", "response_id": "resp_1"},
+    ],
+    last={"type": "nothing at all", "event_id": "the last"},
+)
+SOCKETS = {"/v1/responses": RESPONSES, "/v1/realtime": REALTIME}
