@@ -21,7 +21,8 @@ from ..protocol.errors import InvalidSetting, LegatoError
 from .app import Application, create_app
 from .backend import Backend
 from .settings import ServeSettings
-from .transport import SocketTransport, http_transport
+from .socket_transport import SocketTransport
+from .transport import http_transport
 
 FORCED_EXIT_S = 5
 TICK_S = 1.0

@@ -3,9 +3,13 @@
 Knows nothing of what the frames say. Sending is for one task, receiving for another.
 """
 
+from collections.abc import Callable
+
 from starlette.types import Receive, Scope, Send
 
 from ..protocol.openai.refusal import Refusal
+
+SendNow = Callable[[str | bytes], bool]
 
 
 class SocketGone(Exception):
@@ -26,6 +30,7 @@ class Socket:
         self._receive = receive
         self._send = send
         self._open = False
+        self._send_now: SendNow | None = scope.get("extensions", {}).get("legato.send")
 
     async def accept(self, subprotocol: str | None = None) -> None:
         """Complete the handshake.
@@ -89,6 +94,14 @@ class Socket:
             SocketGone: The client left.
         """
         await self._push({"type": "websocket.send", "text": text})
+
+    def send_now(self, message: str | bytes) -> bool:
+        """Send a message at once, where the server lends a way to.
+
+        Returns:
+            Whether it is sent. If not, ``send`` will do, or say that the client left.
+        """
+        return self._send_now is not None and self._open and self._send_now(message)
 
     async def close(self, code: int, reason: str) -> None:
         """Close, with a reason.

@@ -1,8 +1,8 @@
-"""Uvicorn's protocols, with limits of their own on whoever connects.
+"""Uvicorn's HTTP, with limits of its own on whoever connects.
 
 Uvicorn bounds neither the size of headers nor the time that they take. And ASGI can
 close a connection only behind everything already sent, which a client that reads
-nothing never takes: these lend the application a handle to cut the line; elsewhere it
+nothing never takes: this lends the application a handle to cut the line; elsewhere it
 does without.
 """
 
@@ -10,15 +10,10 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import (
-    WebSocketsSansIOProtocol,
-)
 
 from ..protocol.openai.refusal import Refusal
 from .settings import LINGER_BYTES, LINGER_S, ServeSettings
 
-# How long the close frame of a socket may wait to be read.
-CLOSE_GRACE_S = 2.0
 # What a header costs beside its name and value.
 HEADER_EXTRA_BYTES = 4
 
@@ -223,42 +218,3 @@ def closing_answer(refusal: Refusal) -> bytes:
         + b"content-length: %d\r\n\r\n" % len(body)
         + body
     )
-
-
-class SocketTransport(WebSocketsSansIOProtocol):
-    """A WebSocket that closes at once: ``extensions["legato.close"](code, reason)``."""
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes; the first are the whole handshake, as the HTTP parser took it.
-
-        Its own parser has narrower limits, and without an answer to what it cannot
-        take the connection would stay open for nothing.
-        """
-        super().data_received(data)
-        if not (self.handshake_initiated or self.transport.is_closing()):
-            reason = self.conn.handshake_exc or "not a WebSocket handshake"
-            self.transport.write(
-                closing_answer(Refusal(400, "bad_request", str(reason)))
-            )
-            self.transport.close()
-
-    def handle_connect(self, event: Any) -> None:
-        """Add the handle to the scope; the application's task starts later."""
-        super().handle_connect(event)
-        if not self.close_sent:
-            extensions: dict[str, Any] = self.scope["extensions"]  # pyright: ignore[reportTypedDictNotRequiredAccess] # a TypedDict is a dict
-            extensions["legato.close"] = self.close_now
-
-    def close_now(self, code: int, reason: str) -> None:
-        """Send a close frame behind what waits, and do not wait long for it."""
-        if self.close_sent or self.transport.is_closing():
-            return
-        self.stop_keepalive()
-        self.conn.send_close(code, reason)
-        self.transport.write(b"".join(self.conn.data_to_send()))
-        self.close_sent = True
-        if self.read_paused:
-            # The answering close frame must be read.
-            self.read_paused = False
-            self.transport.resume_reading()
-        self.close_timer = self.loop.call_later(CLOSE_GRACE_S, self.transport.abort)

@@ -1,9 +1,12 @@
 """What waits to be sent on one socket, and the one task that sends it.
 
-Bounded: when a client reads slowly the outbox fills, the lanes wait, their streams'
-deltas merge, and the engine pauses the sequences. A client that reads nothing at all
-for the deadline is given up.
+While the client keeps up nothing waits: frames go out as they are put, and the task
+sleeps. Bounded: when a client reads slowly the outbox fills, the lanes wait, their
+streams' deltas merge, and the engine pauses the sequences. A client that reads nothing
+at all for the deadline is given up.
 """
+
+from collections.abc import Sequence
 
 from ...mailbox import Mailbox, MailboxFull
 from ..socket import Socket, SocketGone
@@ -30,18 +33,44 @@ class Outbox:
             "outbox", entries, urgent_capacity=URGENT_ENTRIES
         )
         self._address = self._waiting.address()
+        # Entries that wait, or whose sender waits for room for them.
+        self._num_waiting = 0
+        self._is_sending = False
 
     async def put(self, frames: list[str]) -> None:
         """Add frames that belong together, waiting for room."""
-        if frames:
-            await self._address.put(tuple(frames))
+        rest = self.send_now(frames)
+        if not rest:
+            return
+        self._num_waiting += 1
+        try:
+            await self._address.put(rest)
+        except BaseException:
+            self._num_waiting -= 1
+            raise
+
+    def send_now(self, frames: Sequence[str]) -> Frames:
+        """Send as many frames as go out at once, without a task.
+
+        Returns:
+            The rest, if something waits already or the client reads too slowly.
+        """
+        if self._is_sending or self._num_waiting:
+            return tuple(frames)
+        for index, frame in enumerate(frames):
+            if not self._socket.send_now(frame):
+                return tuple(frames[index:])
+        return ()
 
     def put_error(self, frame: str) -> bool:
         """Add an error event past the queue; False if too many of them wait."""
+        if not self.send_now((frame,)):
+            return True
         try:
             self._address.put_urgent((frame,))
         except MailboxFull:
             return False
+        self._num_waiting += 1
         return True
 
     async def run(self) -> None:
@@ -49,11 +78,14 @@ class Outbox:
         try:
             while True:
                 batch = await self._waiting.drain()
+                self._num_waiting -= len(batch)
+                self._is_sending = True
                 self._watch.begin()
                 for frames in batch:
                     for frame in frames:
                         await self._socket.send(frame)
                 self._watch.end()
+                self._is_sending = False
         except SocketGone:
             return
         finally:
