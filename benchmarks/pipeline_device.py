@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from legato.protocol.steps import RunnerLimits, SampledToken, StepPlan, StepResult
+from legato.protocol.steps import RunnerLimits, StepPlan, StepResult
 
 # URL-safe base64's: no letter that JSON would escape.
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -121,10 +121,8 @@ class PacedDevice:
         ends_s = self._free_at_s = started_s + self._step_s
         self._clock.note(plan.step, ends_s)
         letter = LETTERS[plan.step % PERIOD]
-        sampled = tuple(
-            [SampledToken(row.slot, letter) for row in plan.rows if row.samples]
-        )
-        return PacedStep(StepResult(plan.step, sampled, started_s, ends_s))
+        count = len(plan.decodes) + sum(row.samples for row in plan.rows)
+        return PacedStep(StepResult(plan.step, (letter,) * count, started_s, ends_s))
 
     def close(self) -> None:
         """Nothing to free."""

@@ -8,9 +8,10 @@ priority, pool use, preemptions and prefix hits; then the share that eight greed
 tenants get of a saturated device (Jain's index, 1 is equal); then the planner's own
 cost for a step (plan and commit) by running sequences.
 
-The floor, printed beside it: building a step's messages and nothing else.
+The floor, printed beside it: building a step's messages, keeping its tokens.
 
     python benchmarks/scheduling.py --requests 1000000
+    python benchmarks/scheduling.py --requests 5000        # mostly the planner's cost
 
 The page size is 16, a usual one for decoders; half of a last page is lost for each
 sequence, so fragmentation is about 8 positions over the mean length held.
@@ -22,146 +23,22 @@ import platform
 import random
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
-from statistics import fmean, median
+from collections.abc import Callable, Iterable
+from resource import RUSAGE_SELF, getrusage
+from statistics import median
 
-from arrivals import GREEDY, VOCABULARY, Arrival, Trace
+from arrivals import GREEDY, VOCABULARY, Trace
+from scheduling_device import ModelledDevice, limits
+from scheduling_simulation import Simulation
 
 from legato.actors.scheduling import Planner, PlannerSettings
-from legato.protocol.errors import Overloaded
-from legato.protocol.requests import Admit, Cancel, Credit, Emitted, StepOutput
-from legato.protocol.steps import (
-    RunnerLimits,
-    SampledToken,
-    StepPlan,
-    StepResult,
-    StepRow,
-)
+from legato.protocol.requests import Admit, StepOutput
+from legato.protocol.steps import StepPlan, StepResult
 
 PATIENCE_S = 10.0
 
 
-def limits(slots: int, pages: int) -> RunnerLimits:
-    return RunnerLimits(
-        num_slots=slots,
-        num_pages=pages,
-        page_size=16,
-        max_context=8192,
-        max_step_tokens=8192,
-        vocab_size=VOCABULARY,
-        page_bytes=0,
-    )
-
-
-def step_time_s(plan: StepPlan) -> float:
-    """A cost model: weights, then work for each token, then keys and values read."""
-    read = sum(row.start for row in plan.rows)
-    return 0.004 + 12e-6 * plan.num_tokens + 4e-9 * read
-
-
-def run_step(plan: StepPlan, started_s: float, finished_s: float) -> StepResult:
-    sampled = tuple(
-        SampledToken(row.slot, (row.start * 7919 + row.slot) % VOCABULARY)
-        for row in plan.rows
-        if row.samples
-    )
-    return StepResult(plan.step, sampled, started_s, finished_s)
-
-
-class Simulation:
-    """The planner between a trace and a device of two steps' depth."""
-
-    def __init__(self, trace: Trace, planner: Planner) -> None:
-        self.trace, self.planner = trace, planner
-        self.now_s = 0.0
-        self.busy_s = 0.0
-        self.free_at_s = 0.0
-        self.flying: deque[tuple[float, StepResult]] = deque()
-        self.open: dict[int, Arrival] = {}
-        self.answers: dict[int, list[int]] = {}
-        self.resumes: deque[tuple[float, int]] = deque()
-        self.waits: defaultdict[int, list[float]] = defaultdict(list)
-        self.refused = 0
-        self.fragmentation: list[float] = []
-        self.pool_use: list[float] = []
-        self.host_s = 0.0
-        self.steps = 0
-
-    def run(self) -> None:
-        """Serve every request of the trace."""
-        arrivals = iter(self.trace)
-        coming = next(arrivals, None)
-        while coming is not None or self.planner.num_live or self.flying:
-            self._launch()
-            times = [self.flying[0][0]] if self.flying else []
-            times += [coming.at_s] if coming is not None else []
-            times += [self.resumes[0][0]] if self.resumes else []
-            self.now_s = max(self.now_s, min(times))
-            while self.resumes and self.resumes[0][0] <= self.now_s:
-                _, request = self.resumes.popleft()
-                self.planner.credit(Credit(request, True), self.now_s)
-            while coming is not None and coming.at_s <= self.now_s:
-                self._admit(coming)
-                coming = next(arrivals, None)
-            if self.flying and self.flying[0][0] <= self.now_s:
-                self._land()
-
-    def _launch(self) -> None:
-        begun_s = time.process_time()
-        plan = self.planner.plan(self.now_s)
-        self.host_s += time.process_time() - begun_s
-        if plan is None:
-            return
-        self.steps += 1
-        started_s = max(self.now_s, self.free_at_s)
-        self.free_at_s = started_s + step_time_s(plan)
-        self.busy_s += self.free_at_s - started_s
-        self.flying.append((self.free_at_s, run_step(plan, started_s, self.free_at_s)))
-        if self.planner.num_in_flight < 2:
-            self._launch()
-
-    def _land(self) -> None:
-        _, result = self.flying.popleft()
-        begun_s = time.process_time()
-        output = self.planner.commit(result, self.now_s)
-        self.host_s += time.process_time() - begun_s
-        self._read(output)
-        if result.step % 64 == 0:
-            stats = self.planner.stats(self.now_s)
-            self.fragmentation.append(stats.fragmentation)
-            self.pool_use.append(stats.pages_used / stats.pages_total)
-
-    def _admit(self, arrival: Arrival) -> None:
-        try:
-            self.planner.admit(arrival.admit, self.now_s)
-        except Overloaded:
-            self.refused += 1
-            return
-        self.open[arrival.request] = arrival
-        self.answers[arrival.request] = []
-
-    def _read(self, output: StepOutput) -> None:
-        for emitted in output.emitted:
-            answer = self.answers[emitted.request]
-            answer.append(emitted.token)
-            if len(answer) == 1:
-                self._first(emitted)
-        for ended in output.ended:
-            arrival = self.open.pop(ended.request)
-            answer = self.answers.pop(ended.request)
-            self.trace.answered.append((*arrival.admit.prompt, *answer))
-
-    def _first(self, emitted: Emitted) -> None:
-        arrival = self.open[emitted.request]
-        self.waits[arrival.admit.priority].append(self.now_s - arrival.at_s)
-        if arrival.leaves:
-            self.planner.cancel(Cancel(emitted.request), self.now_s)
-        elif arrival.pauses:
-            self.planner.credit(Credit(emitted.request, False), self.now_s)
-            self.resumes.append((self.now_s + 8.0, emitted.request))
-
-
-def percentile(values: list[float], share: float) -> float:
+def percentile(values: Iterable[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
@@ -173,7 +50,8 @@ def simulate(
         max_step_tokens=512, max_waiting=4096, patience_s=PATIENCE_S
     )
     planner = Planner(limits(256, pages), settings)
-    simulation = Simulation(Trace(requests, rate_per_s, seed), planner)
+    trace, device = Trace(requests, rate_per_s, seed), ModelledDevice(256)
+    simulation = Simulation(trace, planner, device)
     simulation.run()
     stats = planner.stats(simulation.now_s)
     assert stats.pages_used == 0, "pages leaked"
@@ -189,8 +67,8 @@ def simulate(
         print(f"  priority {priority:2}               {text}   {len(waits[priority])}")
     return {
         "starvation_max_s": round(max(max(values) for values in waits.values()), 3),
-        "fragmentation": round(fmean(simulation.fragmentation), 4),
-        "pool_use_mean": round(fmean(simulation.pool_use), 3),
+        "fragmentation": round(simulation.fragmentation.value, 4),
+        "pool_use_mean": round(simulation.pool_use.value, 3),
         "preemptions": stats.preemptions,
         "prefix_hit_share": round(stats.prefix_hit_tokens / stats.prompt_tokens, 3),
         "utilisation": round(simulation.busy_s / simulation.now_s, 3),
@@ -206,7 +84,7 @@ def jain(values: list[float]) -> float:
 def fairness(steps: int) -> float:
     """Tenants that always want more; the last asks for eight times as much a time."""
     settings = PlannerSettings(max_step_tokens=512, max_waiting=1 << 20)
-    planner = Planner(limits(64, 8000), settings)
+    planner, device = Planner(limits(64, 8000), settings), ModelledDevice(64)
     draw = random.Random(5)
     served: defaultdict[int, float] = defaultdict(float)
     waiting: defaultdict[int, int] = defaultdict(int)
@@ -224,7 +102,7 @@ def fairness(steps: int) -> float:
                 waiting[tenant] += 1
         plan = planner.plan(now_s)
         assert plan is not None, "a saturated planner has a step"
-        for ended in planner.commit(run_step(plan, 0, 0), now_s).ended:
+        for ended in planner.commit(device.run(plan), now_s).ended:
             tenant, prompt_tokens = owner[ended.request]
             served[tenant] += prompt_tokens + ended.usage.output_tokens
             waiting[tenant] -= 1
@@ -240,11 +118,15 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def message_floor_ms(running: int) -> float:
-    """Building one step's messages, and nothing else."""
+    """Building one step's messages, keeping its tokens, and nothing else."""
+
+    numbers, appends = tuple(range(running)), [list[int]().append] * running
 
     def build() -> None:
-        rows = tuple(StepRow(n, 100, (), True, ()) for n in range(running))
-        tuple(Emitted(row.slot, 5, None) for row in rows)
+        StepPlan(0, (), (), (), numbers)
+        for append, number in zip(appends, numbers, strict=True):
+            append(number)
+        StepOutput(numbers, numbers)
 
     return min(timed(build) for _ in range(30)) * 1e3
 
@@ -253,6 +135,7 @@ def planner_cost_ms(running: int, steps: int) -> tuple[float, float]:
     """Median and p99 of plan plus commit with so many decoding sequences."""
     settings = PlannerSettings(max_step_tokens=8192, max_waiting=running)
     planner = Planner(limits(running, running * 40), settings)
+    device = ModelledDevice(running)
     for n in range(running):
         prompt = tuple((n * 31 + i) % VOCABULARY for i in range(17 + n % 16))
         planner.admit(Admit(n, prompt, steps + 50, GREEDY), 0.0)
@@ -263,12 +146,12 @@ def planner_cost_ms(running: int, steps: int) -> tuple[float, float]:
         plan = planner.plan(number * 0.01)
         planned_s = time.process_time() - begun_s
         assert plan is not None, "every sequence decodes"
-        flying.append(run_step(plan, 0, 0))
+        flying.append(device.run(plan))
         if len(flying) == 2:
             result = flying.popleft()
             begun_s = time.process_time()
             planner.commit(result, number * 0.01)
-            if len(plan.rows) == running and number > 10:
+            if len(plan.decodes) == running and number > 10:
                 costs.append(planned_s + time.process_time() - begun_s)
     return median(costs) * 1e3, percentile(costs, 0.99) * 1e3
 
@@ -282,7 +165,10 @@ def main() -> None:
     parser.add_argument("--cost-steps", type=int, default=200)
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.processor() or 'cpu'}")
+    begun_s = time.process_time()
     report = simulate(options.requests, options.rate, options.seed, options.pages)
+    report["cpu_s"] = round(time.process_time() - begun_s)
+    report["peak_mb"] = round(getrusage(RUSAGE_SELF).ru_maxrss / 1024)
     report["fairness"] = round(fairness(1500), 4)
     costs: dict[str, float] = {}
     print("planner ms a step:  running   median      p99    floor")

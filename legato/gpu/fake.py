@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from ..protocol.models import TextSource, VocabularySource
 from ..protocol.steps import (
     RunnerLimits,
-    SampledToken,
     SlotOpen,
     StepPlan,
     StepResult,
-    StepRow,
     TokenLogprobs,
 )
 
@@ -73,7 +71,17 @@ def pick(state: int, vocab_size: int) -> int:
 class _Slot:
     opened: SlotOpen
     pages: list[int]
+    position: int = 0
     future: int = -1
+
+
+@dataclass
+class _Sampled:
+    """What a step samples, as it comes."""
+
+    tokens: list[int] = field(default_factory=list[int])
+    logprobs: dict[int, TokenLogprobs] = field(default_factory=dict[int, TokenLogprobs])
+    faults: dict[int, str] = field(default_factory=dict[int, str])
 
 
 @dataclass
@@ -134,11 +142,31 @@ class FakeRunner:
             self._slots[opened.slot] = _Slot(opened, list(opened.pages))
         for source, target in plan.copies:
             self._cells[target] = list(self._page(source))
-        sampled = [s for row in plan.rows if (s := self._run(row)) is not None]
+        for number, page in plan.grown:
+            self._slots[number].pages.append(page)
+        sampled = _Sampled()
+        for number in plan.decodes:
+            slot = self._slots[number]
+            self._sample(slot, self._run(slot, (slot.future,)), sampled)
+        for row in plan.rows:
+            slot = self._slots[row.slot]
+            slot.pages.extend(row.pages)
+            slot.position = row.start
+            state = self._run(slot, row.tokens)
+            if row.samples:
+                self._sample(slot, state, sampled)
         started_s = max(time.perf_counter(), self._free_at_s)
         self._free_at_s = started_s + self.step_s
-        result = StepResult(plan.step, tuple(sampled), started_s, self._free_at_s)
-        return FakeStep(result)
+        return FakeStep(
+            StepResult(
+                plan.step,
+                tuple(sampled.tokens),
+                started_s,
+                self._free_at_s,
+                sampled.logprobs,
+                sampled.faults,
+            )
+        )
 
     def close(self) -> None:
         """Forget everything."""
@@ -150,34 +178,34 @@ class FakeRunner:
             raise ValueError(f"page {page} is outside the pool")
         return self._cells.setdefault(page, [-1] * self.limits.page_size)
 
-    def _run(self, row: StepRow) -> SampledToken | None:
-        slot = self._slots[row.slot]
-        slot.pages.extend(row.pages)
-        size = self.limits.page_size
-        state = 0
-        if row.start:
-            before = row.start - 1
+    def _run(self, slot: _Slot, tokens: Iterable[int]) -> int:
+        """Compute a slot's next positions; return the history's state after them."""
+        size, state = self.limits.page_size, 0
+        if slot.position:
+            before = slot.position - 1
             state = self._page(slot.pages[before // size])[before % size]
             if state < 0:
                 raise ValueError(f"position {before} was never computed")
-        for offset, token in enumerate(row.tokens or (slot.future,)):
-            position = row.start + offset
+        for token in tokens:
+            position = slot.position
             state = advance(state, token)
             self._page(slot.pages[position // size])[position % size] = state
-        if not row.samples:
-            return None
-        output = row.start + row.num_tokens - slot.opened.prompt_tokens
+            slot.position += 1
+        return state
+
+    def _sample(self, slot: _Slot, state: int, sampled: _Sampled) -> None:
+        output = slot.position - slot.opened.prompt_tokens
         chosen = self._choose(slot.opened, output, state)
         slot.future = chosen or 0
+        place = len(sampled.tokens)
+        sampled.tokens.append(slot.future)
         if chosen is None:
-            fault = "no token is left to choose from"
-            return SampledToken(row.slot, slot.future, fault=fault)
+            sampled.faults[place] = "no token is left to choose from"
+            return
         asked = min(slot.opened.sampling.logprobs, self.limits.vocab_size)
-        logprobs = None
         if asked >= 0:
             top = (slot.future,) * asked
-            logprobs = TokenLogprobs(-1.0, top, (-1.0,) * asked)
-        return SampledToken(row.slot, slot.future, logprobs)
+            sampled.logprobs[place] = TokenLogprobs(-1.0, top, (-1.0,) * asked)
 
     def _choose(self, opened: SlotOpen, output: int, state: int) -> int | None:
         if self.script is not None:

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..protocol.steps import RunnerLimits, SlotOpen, StepPlan, StepRow
+from ..protocol.steps import RunnerLimits, SlotOpen, StepPlan
 from .attention import AttentionBatch
 from .sampling import SampleRow, SlotWishes
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,6 @@ class StepInputs:
 class _Slot:
     wishes: SlotWishes
     prompt_tokens: int
-    num_pages: int = 0
     fresh: bool = True
 
 
@@ -56,6 +57,8 @@ class Slots:
         self._device = device
         most_pages = -(-limits.max_context // limits.page_size)
         self._tables = np.zeros((limits.num_slots, most_pages), np.int64)
+        self._num_pages = np.zeros(limits.num_slots, np.int64)
+        self._ends = np.zeros(limits.num_slots, np.int64)
         self._slots: dict[int, _Slot] = {}
         self.future = torch.zeros(limits.num_slots, dtype=torch.int64, device=device)
 
@@ -75,25 +78,26 @@ class Slots:
             device=self._device,
         )
         self._slots[opened.slot] = _Slot(wishes, opened.prompt_tokens)
+        self._num_pages[opened.slot] = self._ends[opened.slot] = 0
         self._append(opened.slot, opened.pages)
 
     def enter(self, plan: StepPlan) -> StepInputs:
-        """Append the rows' pages, and lay the rows out as tensors.
+        """Append new pages, and lay decodes and rows out as tensors.
 
         Raises:
-            ValueError: A row's slot was never opened, or it has no page for a position.
+            ValueError: A slot was never opened, or it has no page for a position.
         """
-        rows = plan.rows
-        for row in rows:
-            if row.slot not in self._slots:
-                raise ValueError(f"slot {row.slot} was never opened")
+        for slot in plan.slots:
+            self._state(slot)
+        for slot, page in plan.grown:
+            self._append(slot, (page,))
+        for row in plan.rows:
             self._append(row.slot, row.pages)
-            self._check(row)
-        starts = np.array([row.start for row in rows], np.int64)
-        counts = np.array([row.num_tokens for row in rows], np.int64)
-        lengths = starts + counts
-        slots = [row.slot for row in rows]
-        width = int(-(-lengths.max() // self._limits.page_size))
+        starts, counts = self._spans(plan)
+        self._check(plan, starts, counts)
+        slots = np.array(plan.slots, np.int64)
+        ends = self._ends[slots] = starts + counts
+        width = int(-(-ends.max() // self._limits.page_size))
         batch = AttentionBatch.of(
             starts,
             counts,
@@ -102,13 +106,15 @@ class Slots:
             device=self._device,
         )
         lasts = batch.firsts + counts - 1
-        samples = [index for index, row in enumerate(rows) if row.samples]
+        decodes = len(plan.decodes)
+        samples = [*range(decodes)]
+        samples += [n for n, row in enumerate(plan.rows, decodes) if row.samples]
         return StepInputs(
-            ids=self._ids(rows, batch),
+            ids=self._ids(plan),
             batch=batch,
             sampling=self._on_device(lasts[samples]),
-            rows=tuple(self._sample_row(rows[index]) for index in samples),
-            untouched=self._on_device(self._untouched(rows)),
+            rows=tuple(self._sample_row(int(slots[n]), int(ends[n])) for n in samples),
+            untouched=self._on_device(self._untouched(slots, starts, ends)),
         )
 
     def keep(self, rows: Sequence[SampleRow], tokens: Sequence[int]) -> None:
@@ -128,49 +134,68 @@ class Slots:
             raise ValueError(
                 f"a page of {pages} is outside the pool of {self._limits.num_pages}"
             )
-        state = self._slots[slot]
-        end = state.num_pages + len(pages)
+        self._state(slot)
+        held = int(self._num_pages[slot])
+        end = held + len(pages)
         if end > self._tables.shape[1]:
             raise ValueError(f"{end} pages are more than a context has")
-        self._tables[slot, state.num_pages : end] = pages
-        state.num_pages = end
+        self._tables[slot, held:end] = pages
+        self._num_pages[slot] = end
 
-    def _check(self, row: StepRow) -> None:
-        end = row.start + row.num_tokens
-        room = self._slots[row.slot].num_pages * self._limits.page_size
-        if not 0 <= row.start < end <= min(room, self._limits.max_context):
+    def _state(self, slot: int) -> _Slot:
+        state = self._slots.get(slot)
+        if state is None:
+            raise ValueError(f"slot {slot} was never opened")
+        return state
+
+    def _spans(self, plan: StepPlan) -> tuple[Ints, Ints]:
+        """Where decodes and rows start, and how many tokens they have."""
+        decodes = self._ends[np.array(plan.decodes, np.int64)]
+        starts = np.array([row.start for row in plan.rows], np.int64)
+        counts = np.array([row.num_tokens for row in plan.rows], np.int64)
+        return (
+            np.concatenate((decodes, starts)),
+            np.concatenate((np.ones_like(decodes), counts)),
+        )
+
+    def _check(self, plan: StepPlan, starts: Ints, counts: Ints) -> None:
+        slots = plan.slots
+        pages = self._num_pages[np.array(slots, np.int64)]
+        room = np.minimum(pages * self._limits.page_size, self._limits.max_context)
+        ends = starts + counts
+        for wrong in np.flatnonzero((starts < 0) | (counts < 1) | (ends > room)):
             raise ValueError(
-                f"slot {row.slot} computes positions {row.start} to {end}, but has "
-                f"pages for {room} and a context of {self._limits.max_context}"
+                f"slot {slots[wrong]} computes positions {starts[wrong]} to "
+                f"{ends[wrong]}, but has {pages[wrong]} pages of "
+                f"{self._limits.page_size} and a context of {self._limits.max_context}"
             )
 
-    def _sample_row(self, row: StepRow) -> SampleRow:
-        state = self._slots[row.slot]
-        output = row.start + row.num_tokens - state.prompt_tokens
-        return SampleRow(row.slot, output, state.wishes)
+    def _sample_row(self, slot: int, end: int) -> SampleRow:
+        state = self._slots[slot]
+        return SampleRow(slot, end - state.prompt_tokens, state.wishes)
 
-    def _ids(self, rows: Sequence[StepRow], batch: AttentionBatch) -> torch.Tensor:
-        given = [token for row in rows for token in row.tokens or (0,)]
-        ids = self._on_device(np.array(given, np.int64))
-        awaited = [index for index, row in enumerate(rows) if not row.tokens]
-        if awaited:
-            places = self._on_device(batch.firsts[awaited])
-            slots = np.array([rows[index].slot for index in awaited], np.int64)
-            ids.index_copy_(0, places, self.future[self._on_device(slots)])
+    def _ids(self, plan: StepPlan) -> torch.Tensor:
+        decodes = len(plan.decodes)
+        given = [token for row in plan.rows for token in row.tokens]
+        ids = self._on_device(np.array([0] * decodes + given, np.int64))
+        if decodes:
+            slots = self._on_device(np.array(plan.decodes, np.int64))
+            ids[:decodes] = self.future[slots]
         return ids
 
-    def _untouched(self, rows: Sequence[StepRow]) -> npt.NDArray[np.int64]:
+    def _untouched(self, slots: Ints, starts: Ints, ends: Ints) -> Ints:
         size = self._limits.page_size
-        cells: list[int] = []
-        for row in rows:
-            state = self._slots[row.slot]
-            end = row.start + row.num_tokens
-            new = state.fresh or (row.start - 1) // size != (end - 1) // size
-            if new and end % size:
-                page = int(self._tables[row.slot, (end - 1) // size])
-                cells.extend(range(page * size + end % size, (page + 1) * size))
+        new = (starts - 1) // size != (ends - 1) // size
+        for place, slot in enumerate(slots.tolist()):
+            state = self._slots[slot]
+            new[place] |= state.fresh
             state.fresh = False
+        cells: list[int] = []
+        for place in np.flatnonzero(new & (ends % size != 0)):
+            end = int(ends[place])
+            page = int(self._tables[slots[place], (end - 1) // size])
+            cells.extend(range(page * size + end % size, (page + 1) * size))
         return np.array(cells, np.int64)
 
-    def _on_device(self, values: npt.NDArray[np.int64]) -> torch.Tensor:
+    def _on_device(self, values: Ints) -> torch.Tensor:
         return torch.asarray(values).to(self._device, non_blocking=True)

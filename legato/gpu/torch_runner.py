@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ..protocol.steps import RunnerLimits, SampledToken, StepPlan, StepResult
+from ..protocol.steps import RunnerLimits, StepPlan, StepResult
 from .attention import KvCache
 from .model import Forward
-from .sampling import sample
+from .sampling import Sampled, sample
 from .slots import Slots, StepInputs
 
 
@@ -66,13 +66,20 @@ class TorchRunner:
             for opened in plan.opens:
                 self._slots.open(opened)
             cache.copy(plan.copies)
-            sampled: list[SampledToken] = []
-            if plan.rows:
+            sampled = Sampled()
+            if plan.decodes or plan.rows:
                 inputs = self._slots.enter(plan)
                 sampled = self._step(decoder, cache, inputs)
         finished_s = time.perf_counter()
         return FinishedStep(
-            StepResult(plan.step, tuple(sampled), started_s, finished_s)
+            StepResult(
+                plan.step,
+                tuple(sampled.tokens),
+                started_s,
+                finished_s,
+                sampled.logprobs,
+                sampled.faults,
+            )
         )
 
     def close(self) -> None:
@@ -80,14 +87,12 @@ class TorchRunner:
         self._parts = None
         self._slots.clear()
 
-    def _step(
-        self, decoder: Forward, cache: KvCache, inputs: StepInputs
-    ) -> list[SampledToken]:
+    def _step(self, decoder: Forward, cache: KvCache, inputs: StepInputs) -> Sampled:
         if len(inputs.untouched):
             cache.scrub(inputs.untouched)
         logits = decoder.forward(inputs.ids, inputs.batch, inputs.sampling)
         if not inputs.rows:
-            return []
+            return Sampled()
         sampled = sample(logits, inputs.rows)
-        self._slots.keep(inputs.rows, [one.token for one in sampled])
+        self._slots.keep(inputs.rows, sampled.tokens)
         return sampled

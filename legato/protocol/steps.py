@@ -54,12 +54,12 @@ class SlotOpen(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class StepRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One slot's work in one step.
+    """One slot's work in one step, where its tokens must be told.
 
     Args:
         slot: The slot.
         start: Position of the row's first token; all before it are in the cache.
-        tokens: Input ids. Empty means one token: the slot's in the future buffer.
+        tokens: Input ids.
         samples: Whether the row's last position samples a token.
         pages: Pages to append to the slot's block table before the step.
     """
@@ -73,31 +73,50 @@ class StepRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def num_tokens(self) -> int:
         """Positions this row computes."""
-        return len(self.tokens) or 1
+        return len(self.tokens)
 
 
 class StepPlan(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Everything the device needs for one step.
 
-    A runner does, in this order: ``opens``, ``copies``, each row's ``pages``, the
-    forward pass, sampling.
+    A runner does, in this order: ``opens``, ``copies``, ``grown`` and each row's
+    ``pages``, the forward pass, sampling.
+
+    Most of a step are *decodes*: slots that go on from their last row, which sampled.
+    Such a slot computes one token, the one in its cell of the future buffer, at the
+    position behind that row, and samples the next. Its number says all of that, and
+    while nobody comes or goes, every plan carries the same tuple.
 
     Args:
         step: Dense number, from 0 (and again from 0 after a restart of the runner).
-        rows: At most one row a slot, decodes first.
+        rows: At most one row a slot, decodes included.
         opens: Slots that change hands with this step.
         copies: (source, target) pages to copy whole before the step writes.
+        decodes: Slots that decode. In the step and its result they stand before rows.
+        grown: (slot, page) to append to the block tables of decodes.
     """
 
     step: int
     rows: tuple[StepRow, ...]
     opens: tuple[SlotOpen, ...] = ()
     copies: tuple[tuple[int, int], ...] = ()
+    decodes: tuple[int, ...] = ()
+    grown: tuple[tuple[int, int], ...] = ()
 
     @property
     def num_tokens(self) -> int:
         """Positions the whole step computes."""
-        return sum(row.num_tokens for row in self.rows)
+        return len(self.decodes) + sum(row.num_tokens for row in self.rows)
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Every slot with work in it, in order."""
+        return (*self.decodes, *(row.slot for row in self.rows))
+
+    @property
+    def sampling_slots(self) -> tuple[int, ...]:
+        """Every slot that samples: the order of the result."""
+        return (*self.decodes, *(row.slot for row in self.rows if row.samples))
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -117,17 +136,15 @@ class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class SampledToken(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one row sampled.
+    """What one slot sampled, as ``StepResult.sampled`` shows it.
 
     Args:
-        slot: The row's slot.
         token: The id.
         logprobs: If the slot asked for them.
         fault: Not empty: the row's logits were unusable (NaN, infinite, nothing left
             to choose from), ``token`` means nothing, and the sequence must end.
     """
 
-    slot: int
     token: int
     logprobs: TokenLogprobs | None = None
     fault: str = ""
@@ -138,15 +155,27 @@ class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=Tru
 
     Args:
         step: The plan's number.
-        sampled: One for each row that samples, in the plan's order.
+        tokens: One for each decode and each row that samples, in the plan's order.
+        logprobs: Of those who asked for them, by place among the tokens.
+        faults: Why a token means nothing, by its place.
         started_s: ``time.perf_counter()`` as the device began.
         finished_s: And as it finished.
     """
 
     step: int
-    sampled: tuple[SampledToken, ...]
+    tokens: tuple[int, ...]
     started_s: float = 0.0
     finished_s: float = 0.0
+    logprobs: dict[int, TokenLogprobs] = {}
+    faults: dict[int, str] = {}
+
+    @property
+    def sampled(self) -> tuple[SampledToken, ...]:
+        """The tokens one by one, each with what belongs to it."""
+        return tuple(
+            SampledToken(token, self.logprobs.get(place), self.faults.get(place, ""))
+            for place, token in enumerate(self.tokens)
+        )
 
 
 class DeviceFailed(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):

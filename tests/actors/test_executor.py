@@ -27,9 +27,7 @@ def plans(count: int) -> list[StepPlan]:
     """One sequence of a three-token prompt, then decodes."""
     opened = SlotOpen(0, GREEDY, 3, (0,))
     first = StepPlan(0, (StepRow(0, 0, (5, 6, 7), True),), (opened,))
-    return [first] + [
-        StepPlan(n, (StepRow(0, 2 + n, (), True),)) for n in range(1, count)
-    ]
+    return [first] + [StepPlan(n, (), decodes=(0,)) for n in range(1, count)]
 
 
 @dataclass

@@ -268,19 +268,20 @@ class Stage:
         ]
         by_slot = {line.slot: line for line in lines}
         while waiting := [line for line in lines if not line.is_done]:
-            rows = self._rows(waiting)
-            plan = StepPlan(self.step, tuple(rows), tuple(opens))
+            plan = self._plan(waiting, tuple(opens))
             result = self.runner.launch(plan).wait()
             assert result.step == self.step
             self.step, opens = self.step + 1, []
-            for one in result.sampled:
-                by_slot[one.slot].sampled.append(one)
+            for slot, one in zip(plan.sampling_slots, result.sampled, strict=True):
+                by_slot[slot].sampled.append(one)
         return [line.tokens for line in lines]
 
-    def _rows(self, lines: Sequence[Line]) -> list[StepRow]:
+    def _plan(self, lines: Sequence[Line], opens: tuple[SlotOpen, ...]) -> StepPlan:
         budget = self.runner.limits.max_step_tokens
         size = self.runner.limits.page_size
         rows: list[StepRow] = []
+        decodes: list[int] = []
+        grown: list[tuple[int, int]] = []
         for line in sorted(lines, key=lambda line: not line.sampled):
             if budget < 1:
                 break
@@ -290,8 +291,12 @@ class Stage:
             more = -(-line.position // size) - line.pages
             pages = tuple(self.free.pop() for _ in range(more))
             line.pages += more
-            rows.append(StepRow(line.slot, start, tokens, samples, pages))
-        return rows
+            if tokens:
+                rows.append(StepRow(line.slot, start, tokens, samples, pages))
+            else:
+                decodes.append(line.slot)
+                grown += [(line.slot, page) for page in pages]
+        return StepPlan(self.step, tuple(rows), opens, (), tuple(decodes), tuple(grown))
 
 
 @pytest.fixture(scope="session")

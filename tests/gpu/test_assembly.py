@@ -151,7 +151,7 @@ def test_numbers_that_broke_do_not_reach_the_pages_next_owner(
     opened = SlotOpen(0, greedy, len(prompt), (3, 4))
     plan = StepPlan(1, (StepRow(0, 0, prompt, True),), (opened,))
     assert runner.launch(plan).wait().sampled == want
-    following = StepPlan(2, (StepRow(0, len(prompt), (), True),))
+    following = StepPlan(2, (), decodes=(0,))
     assert not runner.launch(following).wait().sampled[0].fault
 
 

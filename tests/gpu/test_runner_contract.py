@@ -91,7 +91,7 @@ def test_a_result_carries_the_plans_number_and_its_times(runner: ModelRunner) ->
     result = runner.launch(plan).wait()
     assert result.step == 17
     assert 0 < result.started_s <= result.finished_s
-    assert [one.slot for one in result.sampled] == [3]
+    assert len(result.sampled) == len(result.tokens) == 1
     assert not result.sampled[0].fault
 
 
@@ -121,9 +121,34 @@ def test_the_answer_is_the_same_when_resumed_in_another_slot(
     plan = StepPlan(0, (StepRow(6, 0, again, True),), (opened,))
     tokens = [runner.launch(plan).wait().sampled[0].token]
     for step in range(1, 7):
-        row = StepRow(6, len(again) + step - 1, (), True)
-        tokens.append(runner.launch(StepPlan(step, (row,))).wait().sampled[0].token)
+        plan = StepPlan(step, (), decodes=(6,))
+        tokens += runner.launch(plan).wait().tokens
     assert tokens == alone[5:]
+
+
+def test_decodes_stand_before_rows_in_a_step(
+    runner: ModelRunner, alone: list[int]
+) -> None:
+    first = SlotOpen(5, GREEDY, len(PROMPT), tuple(range(10)))
+    runner.launch(StepPlan(0, (StepRow(5, 0, PROMPT, True),), (first,))).wait()
+    second = SlotOpen(2, GREEDY, len(PROMPT), tuple(range(10, 20)))
+    row = StepRow(2, 0, PROMPT, True)
+    result = runner.launch(StepPlan(1, (row,), (second,), decodes=(5,))).wait()
+    assert result.tokens == (alone[1], alone[0])
+    both = runner.launch(StepPlan(2, (), decodes=(2, 5))).wait()
+    assert both.tokens == (alone[1], alone[2])
+
+
+def test_a_decode_grows_by_a_page(runner: ModelRunner, alone: list[int]) -> None:
+    opened = SlotOpen(5, GREEDY, len(PROMPT), tuple(range(10)))
+    runner.launch(StepPlan(0, (StepRow(5, 0, PROMPT, True),), (opened,))).wait()
+    tokens = [alone[0]]
+    for step in range(1, 8):
+        grown = ((5, 30),) if step == 4 else ()
+        tokens += (
+            runner.launch(StepPlan(step, (), decodes=(5,), grown=grown)).wait().tokens
+        )
+    assert tokens == alone[:8]
 
 
 def test_a_given_token_is_taken_instead_of_the_future_one(

@@ -21,7 +21,6 @@ MAX_LONG_PROMPTS = 4
 """Prompts longer than a step that are computed at once. More would hold their pages
 longer without any of them being done earlier."""
 
-NO_TOKENS: tuple[int, ...] = ()
 NO_PAGES: tuple[int, ...] = ()
 
 
@@ -64,51 +63,40 @@ class Composer:
                 return
 
     def _add_decodes(self, draft: Flight) -> None:
-        """Give the running decodes a row each.
-
-        ``Flight.add`` in line: a call a row would be a third of the loop's time.
-        """
-        decode, ready = self._roster.decode, Home.DECODE
-        crowded = len(decode) > draft.budget
-        budget = draft.budget
-        add_row, add_sequence = draft.rows.append, draft.sequences.append
-        for sequence in list(decode):
-            if budget <= 0:
-                break
-            if sequence.home is not ready:
-                continue  # preempted for one before it
-            position, unknown = sequence.planned, sequence.unknown
-            slot, pages = sequence.slot, NO_PAGES
-            assert slot is not None, "a decode has no slot"
-            if sequence.room == 0:
-                pages = self._next_page(sequence)
-                if not pages:
-                    continue
-            tokens = NO_TOKENS if unknown else (sequence.tokens[-1],)
-            add_row(StepRow(slot, position, tokens, True, pages))
-            add_sequence(sequence)
-            budget -= 1
-            sequence.planned = position + 1
-            sequence.unknown = unknown + 1
-            sequence.room -= 1
-            sequence.left -= 1
-            sequence.flight = draft
-            if sequence.left == 0:
+        """Give the running decodes a row each."""
+        decodes = self._roster.decode
+        out = decodes.hold_back(draft.budget)
+        grown: list[tuple[Sequence, int]] = []
+        last: list[Sequence] = []
+        for sequence in decodes.take_due():
+            if sequence.room == 0 and sequence not in out:
+                page = self._next_page(sequence)
+                if page is None:
+                    decodes.skip(sequence)
+                    out.add(sequence)
+                else:
+                    grown.append((sequence, page))
+            if sequence.left == 1 and sequence not in out:
+                last.append(sequence)
+            else:
+                decodes.file(sequence)
+        draft.add_cast(decodes.begin(draft, out))
+        for sequence, page in grown:
+            # Else it was preempted for one behind it.
+            if sequence.home is Home.DECODE and sequence.slot is not None:
+                draft.grown.append((sequence.slot, page))
+        for sequence in last:
+            if sequence.home is Home.DECODE:
+                draft.last.append(sequence)
                 self._roster.move(sequence)
-            elif crowded:
-                # Those left out now come first in the next step.
-                del decode[sequence]
-                decode[sequence] = None
-        draft.num_tokens += draft.budget - budget
-        draft.num_samples += draft.budget - budget
-        draft.budget = budget
 
-    def _next_page(self, sequence: Sequence) -> tuple[int, ...]:
+    def _next_page(self, sequence: Sequence) -> int | None:
         """Give a decode its next page, or nothing; charge what it has generated."""
         if not self._pressure.make_room(1, sequence, started=True):
-            return NO_PAGES
+            return None
         self._roster.charge(sequence)
-        return self._storage.grow(sequence, 1)
+        (page,) = self._storage.grow(sequence, 1)
+        return page
 
     def _start_more(self, now_s: float) -> None:
         """Start sequences until a short prompt is ready to be computed."""
@@ -154,7 +142,7 @@ class Composer:
         tokens = tuple(sequence.tokens[start : start + count])
         samples = start + count == len(sequence.tokens)
         draft.add(sequence, StepRow(sequence.slot, start, tokens, samples, pages))
-        if samples or sequence.remaining == 1:
+        if samples:
             self._roster.move(sequence)
         return samples or draft.budget <= 0
 

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ...protocol.steps import SlotOpen, StepPlan, StepResult, StepRow
+from .cast import NOBODY, Cast
 from .sequence import Sequence
 
 
@@ -19,12 +20,20 @@ class Flight:
     Args:
         step: Its number.
         budget: Positions it may still take while it is being planned.
+        cast: Who decodes in it.
+        grown: (slot, page) of the decodes that begin a page.
+        last: Sequences whose last row is in it.
+        rows: Of the others, with their sequences beside them.
+        parted: By request, sequences that have lost their slot since they got a row.
         pages: References to give back as it lands.
         slots: Slots to give back as it lands.
     """
 
     step: int
     budget: int
+    cast: Cast = NOBODY
+    grown: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    last: list[Sequence] = field(default_factory=list[Sequence])
     rows: list[StepRow] = field(default_factory=list[StepRow])
     sequences: list[Sequence] = field(default_factory=list[Sequence])
     num_samples: int = 0
@@ -32,22 +41,40 @@ class Flight:
     copies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     pages: list[int] = field(default_factory=list[int])
     slots: list[int] = field(default_factory=list[int])
+    parted: dict[int, Sequence] = field(default_factory=dict[int, Sequence])
     num_tokens: int = 0
     landed: bool = False
+
+    @property
+    def num_rows(self) -> int:
+        """Sequences with a row in it."""
+        return len(self.cast) + len(self.rows)
+
+    def add_cast(self, cast: Cast) -> None:
+        """Put the decodes in front."""
+        count = len(cast)
+        self.cast = cast
+        self.budget -= count
+        self.num_tokens += count
+        self.num_samples += count
 
     def add(self, sequence: Sequence, row: StepRow) -> None:
         """Put a row behind the others, with its sequence's marks moved on."""
         self.rows.append(row)
         self.sequences.append(sequence)
-        count = len(row.tokens) or 1
+        count = row.num_tokens
         self.budget -= count
         self.num_tokens += count
         sequence.planned += count
         sequence.room -= count
-        sequence.unknown += row.samples
-        sequence.left -= row.samples
-        self.num_samples += row.samples
         sequence.flight = self
+        if row.samples:
+            self.num_samples += 1
+            sequence.length += 1
+            sequence.left -= 1
+            sequence.fed = True
+            if sequence.left == 0:
+                self.last.append(sequence)
 
     def close(self) -> None:
         """Let go of rows and sequences after the landing.
@@ -55,13 +82,21 @@ class Flight:
         Its sequences still point here: without this each step would be a cycle, left
         to the garbage collector.
         """
+        self.cast = NOBODY
         self.rows.clear()
         self.sequences.clear()
+        self.last.clear()
+        self.parted.clear()
 
     def plan(self) -> StepPlan:
         """Build the message."""
         return StepPlan(
-            self.step, tuple(self.rows), tuple(self.opens), tuple(self.copies)
+            self.step,
+            tuple(self.rows),
+            tuple(self.opens),
+            tuple(self.copies),
+            self.cast.slots,
+            tuple(self.grown),
         )
 
 
@@ -109,6 +144,11 @@ class Ledger:
         self._draft = None
         self._next_step += 1
 
+    def part(self, sequence: Sequence) -> None:
+        """Note that a sequence with rows in flight loses its slot."""
+        for flight in self._fences():
+            flight.parted[sequence.request] = sequence
+
     def land(self, result: StepResult) -> Flight:
         """Take the oldest flight out.
 
@@ -119,9 +159,9 @@ class Ledger:
             expected = self._flights[0].step if self._flights else "none"
             raise ValueError(f"result of step {result.step}, expected {expected}")
         flight = self._flights[0]
-        if flight.num_samples != len(result.sampled):
+        if flight.num_samples != len(result.tokens):
             raise ValueError(
-                f"step {result.step} brought {len(result.sampled)} tokens, "
+                f"step {result.step} brought {len(result.tokens)} tokens, "
                 f"not {flight.num_samples}"
             )
         self._flights.popleft()

@@ -72,14 +72,14 @@ class PagePool:
         else:
             return None
         self._references[page] = 1
-        self.peak_used = max(self.peak_used, self.num_used)
+        self._note_peak()
         return page
 
     def share(self, page: int) -> None:
         """Add a reference to a page that is used or cached."""
         if self._references[page] == 0:
             del self._cached[page]
-            self.peak_used = max(self.peak_used, self.num_used)
+            self._note_peak()
         self._references[page] += 1
 
     def release(self, page: int) -> None:
@@ -104,3 +104,8 @@ class PagePool:
             if self._references[page] == 0:
                 del self._cached[page]
                 self._free.append(page)
+
+    def _note_peak(self) -> None:
+        used = self.num_pages - len(self._free) - len(self._cached)
+        if used > self.peak_used:
+            self.peak_used = used

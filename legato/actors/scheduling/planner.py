@@ -49,8 +49,10 @@ class Planner:
         self._step_tokens = min(settings.max_step_tokens, limits.max_step_tokens)
         self._pace = Pace()
         self._roster = Roster(settings.patience_s)
-        self._storage = Storage(limits, prefix_cache=settings.prefix_cache)
         self._ledger = Ledger(settings.depth)
+        self._storage = Storage(
+            limits, self._ledger, prefix_cache=settings.prefix_cache
+        )
         self._twins = Twins(limits.page_size)
         self._pressure = Pressure(
             self._roster, self._storage, self._ledger, self._twins
@@ -143,11 +145,11 @@ class Planner:
             return None
         draft = self._ledger.draft(self._step_tokens)
         self._composer.fill(draft, now_s)
-        if not draft.rows:
+        if not draft.num_rows:
             return None
         self._ledger.launch(draft)
         self._num_steps += 1
-        self._num_rows += len(draft.rows)
+        self._num_rows += draft.num_rows
         self._num_tokens += draft.num_tokens
         return draft.plan()
 
@@ -188,10 +190,11 @@ class Planner:
         for sequence in self._roster.live.values():
             self._roster.take(sequence)
             sequence.lose_device()
-            sequence.left += sequence.unknown
-            sequence.unknown = 0
+            sequence.left += sequence.length - len(sequence.tokens)
+            sequence.length = len(sequence.tokens)
             sequence.flight = None
             self._roster.place(sequence)
+        self._roster.decode.clear()
 
     def fail_all(self, failure: Failure, now_s: float) -> StepOutput:
         """End every live request with a failure; the planner is empty afterwards."""
@@ -226,6 +229,7 @@ class Planner:
         """Read all counters; the cost is linear in the sequences with a slot."""
         roster, pool, starts = self._roster, self._storage.pool, self._starts
         oldest_s = roster.fresh.oldest_s
+        roster.decode.bring_all()
         seated = [s for s in roster.live.values() if s.slot is not None]
         return PlannerStats(
             running=roster.num_running,

@@ -4,6 +4,7 @@ A sequence's home follows from its own state; ``place`` works it out, so that no
 has to know the rules of another.
 """
 
+from .decodes import Decodes
 from .sequence import Home, Sequence
 from .tenants import Tenants
 from .waiting import WaitingRoom
@@ -28,7 +29,7 @@ class Roster:
         self.parked: Members = {}
         self.holding: Members = {}
         self.prefill: Members = {}
-        self.decode: Members = {}
+        self.decode = Decodes()
         self.finishing: Members = {}
         self._members = {
             Home.FOLLOWING: self.following,
@@ -36,7 +37,6 @@ class Roster:
             Home.PARKED: self.parked,
             Home.HOLDING: self.holding,
             Home.PREFILL: self.prefill,
-            Home.DECODE: self.decode,
             Home.FINISHING: self.finishing,
         }
         self.num_unstarted = 0
@@ -82,6 +82,8 @@ class Roster:
             self.fresh.add(sequence)
         elif home is Home.RESUMING:
             self.resuming.add(sequence)
+        elif home is Home.DECODE:
+            self.decode.add(sequence)
         else:
             self._members[home][sequence] = None
 
@@ -91,6 +93,8 @@ class Roster:
             self.fresh.remove(sequence)
         elif sequence.home is Home.RESUMING:
             self.resuming.remove(sequence)
+        elif sequence.home is Home.DECODE:
+            self.decode.remove(sequence)
         else:
             del self._members[sequence.home][sequence]
 
@@ -121,6 +125,4 @@ def _home(sequence: Sequence) -> Home:
         return Home.FINISHING
     if sequence.paused:
         return Home.HOLDING
-    if sequence.opened and sequence.remaining == 1:
-        return Home.DECODE
-    return Home.PREFILL
+    return Home.DECODE if sequence.fed else Home.PREFILL

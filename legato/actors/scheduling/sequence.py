@@ -5,8 +5,10 @@ Positions are counted from the prompt's first token. Three marks move along them
     done <= planned <= length
     done      computed by steps whose results are known; moves only with the prompt
     planned   computed once every dispatched step has run
-    length    tokens that exist: the known ones, then ``unknown`` ones that dispatched
-              rows sample and whose values the host does not have yet
+    length    tokens that exist: the known ones, then those that dispatched rows sample
+              and whose values the host does not have yet
+
+A decoding sequence's marks are moved on by ``Decodes``, and stand still in between.
 """
 
 from dataclasses import dataclass, field
@@ -57,6 +59,12 @@ class Sequence:
         share: Its tenant's account.
         room: Positions left in its pages.
         left: Tokens it may still be planned to sample.
+        fed: The token to compute next is in its slot's cell of the future buffer.
+        round: Of the decodes: up to it the marks stand.
+        due: Of the decodes: the round that finds its page full, or is its last; -1
+            where it is not filed.
+        place: Among the decodes.
+        turn: Of the decodes: when it last took part, while not all can.
         charged: Output tokens its tenant has been charged for.
         is_computing: Until the results of its prompt (and of output it lost) are in.
             Up to there its pages go to the prefix cache as they fill, the answer's
@@ -70,16 +78,19 @@ class Sequence:
     order: int
     queued_s: float
     share: "Share"
-    # The marks that every step reads and moves stand together. Most are small numbers,
-    # which Python keeps once: at a thousand sequences a step's time is cache misses.
     request: int = 0
     slot: int | None = None
     home: Home = Home.ENDED
     tokens: list[int] = field(default_factory=list[int])
     planned: int = 0
-    unknown: int = 0
+    length: int = 0
     room: int = 0
     left: int = 0
+    fed: bool = False
+    round: int = 0
+    due: int = -1
+    place: int = -1
+    turn: int = 0
     is_computing: bool = False
     endings: frozenset[int] = frozenset()
     flight: "Flight | None" = None
@@ -110,6 +121,7 @@ class Sequence:
         self.priority = admit.priority
         self.tokens = [*admit.prompt, *admit.emitted]
         self.prompt_tokens = len(admit.prompt)
+        self.length = len(self.tokens)
         self.max_length = self.prompt_tokens + admit.max_tokens
         self.charged = len(admit.emitted)
         self.left = self.max_length - len(self.tokens)
@@ -118,14 +130,9 @@ class Sequence:
         self.endings = self.ends | self.stops
 
     @property
-    def length(self) -> int:
-        """Tokens that exist, known or in flight."""
-        return len(self.tokens) + self.unknown
-
-    @property
     def remaining(self) -> int:
         """Positions to compute before a token can be sampled."""
-        return len(self.tokens) + self.unknown - self.planned
+        return self.length - self.planned
 
     @property
     def num_output(self) -> int:
@@ -161,7 +168,7 @@ class Sequence:
     def lose_device(self) -> None:
         """Forget all that was on the device; tokens, usage and flight stay."""
         self.slot = None
-        self.opened = False
+        self.opened = self.fed = False
         self.pages = []
         self.copied_from = None
         self.room = self.done = self.planned = 0

@@ -4,11 +4,9 @@ Every sampled token is either emitted to its request or dropped on purpose (the 
 ended meanwhile) and counted; never both, never neither.
 """
 
-from collections.abc import Iterable
-
 from ...protocol.errors import EngineFailed, Failure
 from ...protocol.requests import Ended, FinishReason, StepOutput
-from ...protocol.steps import SampledToken, StepResult, StepRow, TokenLogprobs
+from ...protocol.steps import StepResult, StepRow
 from .ledger import Flight
 from .pressure import Pressure
 from .roster import Roster
@@ -39,73 +37,89 @@ class Settlement:
         self.num_dropped = 0
 
     def settle(self, flight: Flight, result: StepResult) -> StepOutput:
-        """Apply a result, in the order of the plan's rows."""
-        requests: list[int] = []
-        emitted: list[int] = []
-        logprobs: list[tuple[int, TokenLogprobs]] = []
-        finishing = Home.FINISHING
-        for row, sequence, sampled in zip(
-            flight.rows, flight.sequences, _by_row(flight, result), strict=True
-        ):
-            # A sequence cannot get another slot before this row's result.
-            usual = not sequence.is_computing and sequence.slot is not None
-            if not usual and not self._settle_unusual(flight, row, sequence, sampled):
-                continue
-            if sampled is None:
-                continue
-            if sampled.fault:
-                self._fault(sequence, sampled.fault)
-                continue
-            token, tokens = sampled.token, sequence.tokens
-            tokens.append(token)
-            sequence.unknown -= 1
-            if sampled.logprobs is not None:
-                logprobs.append((len(emitted), sampled.logprobs))
-            requests.append(sequence.request)
-            emitted.append(token)
-            if token in sequence.endings and self.end_if_ending(sequence):
-                continue
-            if sequence.home is finishing and len(tokens) >= sequence.max_length:
+        """Apply a result: the decodes, then the rows, in the plan's order."""
+        cast, tokens, logprobs = flight.cast, result.tokens, result.logprobs
+        requests, kept = cast.requests, range(len(tokens))
+        if flight.rows or flight.parted or result.faults:
+            requests, kept = self._settle_mixed(flight, result)
+            tokens = tuple([tokens[place] for place in kept])
+        else:
+            # Nearly every step: what comes in is what goes out.
+            for append, token in zip(cast.appends, tokens, strict=True):
+                append(token)
+        if not cast.ends.isdisjoint(tokens):
+            self._find_ends(flight, result)
+        for sequence in flight.last:
+            done = len(sequence.tokens) >= sequence.max_length
+            if done and sequence.home is Home.FINISHING:
                 self.end(sequence, FinishReason.LENGTH)
-            elif not usual:
-                self._drain(flight, sequence)
-        self.num_emitted += len(emitted)
-        return StepOutput(
-            tuple(requests),
-            tuple(emitted),
-            self._take_ended(),
-            result.finished_s,
-            tuple(logprobs),
-        )
+        for sequence in flight.parted.values():
+            if sequence.home is Home.DRAINING and sequence.flight is flight:
+                # This was its last result: it lines up again.
+                self._roster.move(sequence)
+        self.num_emitted += len(tokens)
+        told = ()
+        if logprobs:
+            places = enumerate(kept)
+            told = tuple([(n, logprobs[at]) for n, at in places if at in logprobs])
+        return StepOutput(requests, tokens, self._take_ended(), result.finished_s, told)
 
-    def _settle_unusual(
-        self,
-        flight: Flight,
-        row: StepRow,
-        sequence: Sequence,
-        sampled: SampledToken | None,
-    ) -> bool:
-        """Handle a chunk of a prompt, and a row whose sequence lost its slot since.
+    def _settle_mixed(
+        self, flight: Flight, result: StepResult
+    ) -> tuple[tuple[int, ...], list[int]]:
+        """Apply a result that holds more than tokens of decodes.
 
         Returns:
-            Whether the sequence still lives.
+            Whose tokens are emitted, and their places in the result.
         """
-        if sequence.home is Home.ENDED:
-            self.num_dropped += sampled is not None
-            return False
-        if sequence.slot is not None:
-            if sampled is None or not sampled.fault:
-                sequence.done = row.start + row.num_tokens
-                self._publish(sequence, prompt_done=row.samples)
-                sequence.is_computing = not row.samples
-        elif sampled is None:
-            self._drain(flight, sequence)
-        return True
+        cast, live = flight.cast, self._roster.live
+        requests: list[int] = []
+        kept: list[int] = []
+        for place, request in enumerate(cast.requests):
+            if request in flight.parted and request not in live:
+                self.num_dropped += 1
+            elif place in result.faults:
+                self._fault(live[request], result.faults[place])
+            else:
+                cast.appends[place](result.tokens[place])
+                requests.append(request)
+                kept.append(place)
+        place = len(cast)
+        for row, sequence in zip(flight.rows, flight.sequences, strict=True):
+            if self._settle_row(row, sequence, result, place):
+                requests.append(sequence.request)
+                kept.append(place)
+            place += row.samples
+        return tuple(requests), kept
 
-    def _drain(self, flight: Flight, sequence: Sequence) -> None:
-        """Let a sequence that lost its slot line up after its last result."""
-        if sequence.home is Home.DRAINING and sequence.flight is flight:
-            self._roster.move(sequence)
+    def _find_ends(self, flight: Flight, result: StepResult) -> None:
+        """End the decodes that sampled an end."""
+        cast = flight.cast
+        for place, request in enumerate(cast.requests):
+            if result.tokens[place] in cast.ends and place not in result.faults:
+                sequence = self._roster.live.get(request)
+                if sequence is not None:
+                    self.end_if_ending(sequence)
+
+    def _settle_row(
+        self, row: StepRow, sequence: Sequence, result: StepResult, place: int
+    ) -> bool:
+        """Apply a chunk of a prompt; say whether it brought a token, at its place."""
+        if sequence.home is Home.ENDED:
+            self.num_dropped += row.samples
+            return False
+        fault = result.faults.get(place, "") if row.samples else ""
+        # A sequence cannot get another slot before this row's result.
+        if sequence.slot is not None and not fault:
+            sequence.done = row.start + row.num_tokens
+            self._publish(sequence, prompt_done=row.samples)
+            sequence.is_computing = not row.samples
+        if fault:
+            self._fault(sequence, fault)
+        elif row.samples:
+            sequence.tokens.append(result.tokens[place])
+            self.end_if_ending(sequence)
+        return row.samples and not fault
 
     def take(self, now_s: float) -> StepOutput | None:
         """Endings that no step's result carries, or None."""
@@ -168,11 +182,3 @@ class Settlement:
         ended = tuple(self._ended)
         self._ended.clear()
         return ended
-
-
-def _by_row(flight: Flight, result: StepResult) -> Iterable[SampledToken | None]:
-    """What each row sampled; a row that does not sample has None."""
-    if len(flight.rows) == len(result.sampled):
-        return result.sampled
-    samples = iter(result.sampled)
-    return [next(samples) if row.samples else None for row in flight.rows]

@@ -6,7 +6,7 @@ lands.
 """
 
 from ...protocol.steps import RunnerLimits
-from .ledger import Flight
+from .ledger import Flight, Ledger
 from .pages import PagePool
 from .prefix import Match, Node, PrefixTree
 from .sequence import Sequence
@@ -17,12 +17,16 @@ class Storage:
 
     Args:
         limits: The runner's.
+        ledger: Told of who loses its slot while a step may still touch it.
         prefix_cache: Whether computed pages serve later sequences.
     """
 
-    def __init__(self, limits: RunnerLimits, *, prefix_cache: bool) -> None:
+    def __init__(
+        self, limits: RunnerLimits, ledger: Ledger, *, prefix_cache: bool
+    ) -> None:
         self.page_size = limits.page_size
         self._limits = limits
+        self._ledger = ledger
         self._caches = prefix_cache
         self.clear()
 
@@ -154,6 +158,7 @@ class Storage:
         else:
             flight.pages += pages
             flight.slots.append(sequence.slot)
+            self._ledger.part(sequence)
 
     def land(self, flight: Flight) -> None:
         """Free what the flight's fence held."""

@@ -1,12 +1,13 @@
 """Chooses one token for each row that samples."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
 import torch
 
-from ...protocol.steps import SampledToken
+from ...protocol.steps import TokenLogprobs
 from ..readback import integers, reals
 from .draw import block_width, draw
 from .logprobs import LogprobReport
@@ -31,7 +32,22 @@ class SampleRow(NamedTuple):
     wishes: SlotWishes
 
 
-def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> list[SampledToken]:
+@dataclass(frozen=True)
+class Sampled:
+    """What a step's rows sampled.
+
+    Args:
+        tokens: One for each row.
+        logprobs: By row, where asked for.
+        faults: By row, why its token means nothing.
+    """
+
+    tokens: Sequence[int] = ()
+    logprobs: dict[int, TokenLogprobs] = field(default_factory=dict[int, TokenLogprobs])
+    faults: dict[int, str] = field(default_factory=dict[int, str])
+
+
+def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> Sampled:
     """Choose tokens; a row whose logits or wishes are unusable gets a fault instead.
 
     Args:
@@ -48,20 +64,16 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> list[SampledToken
     if drawn:
         tokens = _draw(logits, rows, drawn, tokens)
     chosen = integers(tokens)
-    faults = [
-        row.wishes.fault or fault_of(peak)
-        for row, peak in zip(rows, reals(peaks), strict=True)
-    ]
+    faults: dict[int, str] = {}
+    for index, (row, peak) in enumerate(zip(rows, reals(peaks), strict=True)):
+        fault = row.wishes.fault or fault_of(peak)
+        if fault:
+            faults[index] = fault
+        else:
+            row.wishes.note(chosen[index])
     reports = report.complete(chosen)
-    for row, token, fault in zip(rows, chosen, faults, strict=True):
-        if not fault:
-            row.wishes.note(token)
-    return [
-        SampledToken(row.slot, token, None if fault else reports.get(index), fault)
-        for index, (row, token, fault) in enumerate(
-            zip(rows, chosen, faults, strict=True)
-        )
-    ]
+    sound = {index: one for index, one in reports.items() if index not in faults}
+    return Sampled(chosen, sound, faults)
 
 
 def likeliest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

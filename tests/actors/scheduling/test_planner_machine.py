@@ -13,7 +13,6 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from legato.actors import scheduling
 from legato.actors.scheduling import Planner, PlannerSettings
 from legato.gpu.fake import FakeRunner, fake_next
-from legato.protocol import steps
 from legato.protocol.errors import Overloaded
 from legato.protocol.requests import Admit, Cancel, Credit, FinishReason, StepOutput
 from legato.protocol.steps import RowSampling, RunnerLimits, StepPlan, StepResult
@@ -44,9 +43,9 @@ class CheckingRunner:
 
     def launch(self, plan: StepPlan) -> None:
         assert plan.step == self.next_step
-        assert plan.rows
+        assert plan.slots
         assert plan.num_tokens <= self.limits.max_step_tokens
-        slots = [row.slot for row in plan.rows]
+        slots = list(plan.slots)
         assert len(set(slots)) == len(slots)
         self.next_step += 1
         busy_pages = {page for _, pages, _, _ in self.flying for page in pages}
@@ -58,9 +57,13 @@ class CheckingRunner:
         for row in plan.rows:
             written.update(row.pages)
             self.tables[row.slot].extend(row.pages)
+        for slot, page in plan.grown:
+            assert slot in plan.decodes
+            written.add(page)
+            self.tables[slot].append(page)
         assert not written & busy_pages, "a page was reused under a step in flight"
         assert not written & {source for source, _ in plan.copies}
-        touched = {page for row in plan.rows for page in self.tables[row.slot]}
+        touched = {page for slot in slots for page in self.tables[slot]}
         touched |= written | {source for source, _ in plan.copies}
         result = self.device.launch(plan).result
         self.flying.append((plan, touched, set(slots), result))
@@ -217,12 +220,10 @@ class PlannerMachine(machine.RuleBasedStateMachine):
     def spoil(self, pick: int) -> None:
         """One row of the oldest step brings unusable logits."""
         plan, pages, slots, result = self.device.flying[0]
-        if not result.sampled:
+        if not result.tokens:
             return
-        index = pick % len(result.sampled)
-        sampled = list(result.sampled)
-        sampled[index] = steps.SampledToken(sampled[index].slot, 0, None, "NaN")
-        spoiled = StepResult(result.step, tuple(sampled))
+        faults = {pick % len(result.tokens): "NaN"}
+        spoiled = StepResult(result.step, result.tokens, faults=faults)
         self.device.flying[0] = (plan, pages, slots, spoiled)
 
     @rule()

@@ -27,7 +27,7 @@ def enter(roster: Roster) -> Sequence:
         ({"started": True}, Home.RESUMING),
         ({"paused": True}, Home.PARKED),
         ({"slot": 0}, Home.PREFILL),
-        ({"slot": 0, "opened": True, "planned": 2}, Home.DECODE),
+        ({"slot": 0, "opened": True, "planned": 2, "fed": True}, Home.DECODE),
         ({"slot": 0, "paused": True}, Home.HOLDING),
         ({"slot": 0, "left": 0}, Home.FINISHING),
         ({"slot": 0, "left": 0, "paused": True}, Home.FINISHING),

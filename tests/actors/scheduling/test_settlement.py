@@ -3,7 +3,7 @@
 from legato.gpu.fake import fake_next
 from legato.protocol.errors import Failure
 from legato.protocol.requests import Cancel, FinishReason
-from legato.protocol.steps import RowSampling, SampledToken, StepResult
+from legato.protocol.steps import RowSampling, StepResult
 
 
 def test_an_end_token_is_emitted_and_wastes_at_most_one_row(new_drive):
@@ -61,8 +61,7 @@ def test_a_faulty_row_ends_its_own_sequence_only(new_drive):
     drive.admit(1, 4, 5)
     drive.plan()
     result = drive.results[0]
-    broken = SampledToken(result.sampled[0].slot, 0, None, "NaN logits")
-    drive.results[0] = StepResult(0, (broken, *result.sampled[1:]))
+    drive.results[0] = StepResult(0, result.tokens, faults={0: "NaN logits"})
     drive.finish()
     assert drive.ended[0].reason is FinishReason.ERROR
     assert drive.ended[0].failure == Failure("engine_failed", "NaN logits")
@@ -76,10 +75,8 @@ def test_an_end_before_min_tokens_does_not_end(new_drive):
     sampling = RowSampling(0.0, ends=(end,), min_tokens=2)
     drive.admit(0, (1, 2, 3), 9, sampling=sampling)
     drive.plan()
-    result = drive.results[0]
     # A device that does not suppress the end token, as it should.
-    ending = SampledToken(result.sampled[0].slot, end)
-    drive.results[0] = StepResult(0, (ending,))
+    drive.results[0] = StepResult(0, (end,))
     assert drive.commit().ended == ()
 
 
@@ -89,9 +86,7 @@ def test_what_a_faulty_sequence_computed_is_not_cached(new_drive):
     drive.plan()
     drive.plan()
     drive.commit()
-    result = drive.results[0]
-    broken = SampledToken(result.sampled[0].slot, 0, None, "NaN logits")
-    drive.results[0] = StepResult(1, (broken,))
+    drive.results[0] = StepResult(1, (0,), faults={0: "NaN logits"})
     drive.finish()
     stats = drive.planner.stats(0.0)
     assert (stats.pages_free, stats.pages_cached) == (stats.pages_total, 0)

@@ -32,7 +32,7 @@ def test_totals_add_up_at_the_end(new_drive):
     drive.finish()
     stats = drive.planner.stats(drive.now_s)
     assert stats.steps == len(drive.plans)
-    assert stats.planned_rows == sum(len(plan.rows) for plan in drive.plans)
+    assert stats.planned_rows == sum(len(plan.slots) for plan in drive.plans)
     assert stats.planned_tokens == sum(plan.num_tokens for plan in drive.plans)
     assert stats.emitted_tokens == 15
     assert stats.prompt_tokens == 9

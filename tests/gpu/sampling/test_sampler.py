@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from legato.gpu.sampling import SampleRow, SlotWishes, sample
+from legato.gpu.sampling import SampleRow, SlotWishes, sampler
 from legato.gpu.sampling.sampler import likeliest
-from legato.protocol.steps import RowSampling
+from legato.protocol.steps import RowSampling, SampledToken, StepResult
 
 CPU = torch.device("cpu")
 
@@ -27,6 +27,14 @@ def row(
         wants, prompt_tokens=prompt, history=history, vocab_size=vocab, device=CPU
     )
     return SampleRow(slot, output, wishes)
+
+
+def sample(logits: torch.Tensor, rows: list[SampleRow]) -> tuple[SampledToken, ...]:
+    told = sampler.sample(logits, rows)
+    assert len(told.tokens) == len(rows)
+    assert not told.logprobs.keys() & told.faults.keys()
+    result = StepResult(0, tuple(told.tokens), 0, 0, told.logprobs, told.faults)
+    return result.sampled
 
 
 def some_logits(rows: int, vocab: int = 96, seed: int = 0) -> torch.Tensor:
@@ -156,7 +164,7 @@ def test_a_row_that_is_not_finite_faults_alone(
     told = sample(logits, [row(want) for _ in range(3)])
     assert "not finite" in told[1].fault
     assert told[1].logprobs is None
-    assert [told[0], told[2]] == good
+    assert (told[0], told[2]) == good
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
