@@ -47,7 +47,8 @@ class Reader(asyncio.Protocol):
     Args:
         tally: Where it counts.
         follower: To measure delays with, or None.
-        max_tokens: To ask for; 0 asks for nothing and only reads.
+        max_tokens: To ask for; 0 asks for nothing and only reads, and below that it
+            does not even expect anything.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class Reader(asyncio.Protocol):
                 self._buffer = head
                 return
             self._shaken = True
-            if self._max_tokens:
+            if self._max_tokens > 0:
                 self._ask()
+            elif self._max_tokens < 0:
+                self._tally.begin()
         start, size = 0, len(buffer)
         while size - start >= 2:
             length, begin = buffer[start + 1], start + 2
