@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 
 from ...protocol.models import TextSource
+from .blocks import Blocks
 from .config import ModelConfig
 
 
@@ -37,6 +38,17 @@ class Checkpoint(Protocol):
 
         Floating types keep their stored type; quantized ones become float32. Query
         and key weights are in the layout of half-split rotary positions.
+
+        Raises:
+            InvalidModel: The file changed or broke since it was opened.
+        """
+        ...
+
+    def blocks(self, name: str) -> Blocks | None:
+        """View a matrix in the blocks it is stored in, rows as ``parameter`` has them.
+
+        Returns:
+            None, if it is not stored in blocks that are simple.
 
         Raises:
             InvalidModel: The file changed or broke since it was opened.

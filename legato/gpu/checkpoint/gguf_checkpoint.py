@@ -8,28 +8,20 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-from gguf.quants import dequantize
 
 from ...protocol.errors import InvalidModel
 from ...protocol.models import TextSource
+from .blocks import SIMPLE, Blocks, GgufType, dequantize
 from .config import ModelConfig, RopeConfig, check_architecture
 from .gguf_file import GgufFile, TensorEntry
 from .gguf_text import gguf_text
 from .parameters import EMBEDDING, FINAL_NORM, HEAD, ROPE_FACTORS, check_parameters
 
-Kind = GGMLQuantizationType
 FLOATS = {
-    Kind.F32: torch.float32,
-    Kind.F16: torch.float16,
-    Kind.BF16: torch.bfloat16,
+    GgufType.F32: torch.float32,
+    GgufType.F16: torch.float16,
+    GgufType.BF16: torch.bfloat16,
 }
-QUANTIZED = (
-    *(Kind.Q4_0, Kind.Q4_1, Kind.Q5_0, Kind.Q5_1, Kind.Q8_0),
-    *(Kind.Q2_K, Kind.Q3_K, Kind.Q4_K, Kind.Q5_K, Kind.Q6_K),
-)
-SUPPORTED = (*FLOATS, *QUANTIZED)
-BLOCKS_AT_ONCE = 256
 WHOLE_NAMES = {
     "token_embd.weight": EMBEDDING,
     "output.weight": HEAD,
@@ -106,22 +98,38 @@ class GgufCheckpoint:
             # A copy: torch has no read-only tensors.
             weight = torch.frombuffer(bytearray(stored), dtype=FLOATS[kind])
         else:
-            weight = _dequantized(stored, kind)
+            weight = torch.asarray(dequantize(stored, kind))
         return self._half_split(name, weight.view(entry.shape))
+
+    def blocks(self, name: str) -> Blocks | None:
+        """View a matrix in the blocks it is stored in.
+
+        Returns:
+            None, if it is stored in another way than packing knows.
+
+        Raises:
+            InvalidModel: The file is cut short.
+        """
+        entry = self._entries[name]
+        kind, stored = self._stored(entry)
+        if kind not in SIMPLE or len(entry.shape) != 2:
+            return None
+        rows = np.frombuffer(stored, np.uint8).reshape(entry.shape[0], -1)
+        return Blocks(kind, self._half_split(name, rows))
 
     def close(self) -> None:
         """Unmap the file. May be called again."""
         self._file.close()
 
-    def _stored(self, entry: TensorEntry) -> tuple[Kind, memoryview]:
-        kind = next((known for known in SUPPORTED if known == entry.type_id), None)
+    def _stored(self, entry: TensorEntry) -> tuple[GgufType, memoryview]:
+        kind = next((known for known in GgufType if known == entry.type_id), None)
         if kind is None:
             raise InvalidModel(
                 f"{self.path}: tensor {entry.name} has GGML type {entry.type_id}, "
                 "which is not supported; use a file of "
-                f"{', '.join(known.name for known in SUPPORTED)}"
+                f"{', '.join(known.name for known in GgufType)}"
             )
-        block, block_bytes = GGML_QUANT_SIZES[kind]
+        block, block_bytes = kind.block
         if not entry.shape or entry.shape[-1] % block:
             raise InvalidModel(
                 f"{self.path}: tensor {entry.name} of shape {list(entry.shape)} does "
@@ -130,26 +138,15 @@ class GgufCheckpoint:
         num_bytes = math.prod(entry.shape) // block * block_bytes
         return kind, self._file.read(entry.offset, num_bytes)
 
-    def _half_split(self, name: str, weight: torch.Tensor) -> torch.Tensor:
+    def _half_split(self, name: str, rows: Any) -> Any:
         """Undo the interleaving of rotary pairs that GGUF does to Llama's q and k."""
         config = self.config
         kind = name.rpartition("self_attn.")[2].partition("_proj")[0]
         if config.architecture != "llama" or kind not in ("q", "k"):
-            return weight
+            return rows
         heads = config.num_heads if kind == "q" else config.num_kv_heads
-        pairs = weight.view(heads, config.head_dim // 2, 2, *weight.shape[1:])
-        return pairs.transpose(1, 2).reshape(weight.shape)
-
-
-def _dequantized(stored: memoryview, kind: Kind) -> torch.Tensor:
-    """Dequantize blocks to a flat float32 tensor."""
-    blocks = np.frombuffer(stored, np.uint8).reshape(-1, GGML_QUANT_SIZES[kind][1])
-    # The package works on 16 rows at a time, whatever their width. Blocks don't know
-    # of rows, so wide rows are made of them: 3x faster than a model's own narrow ones.
-    wide = len(blocks) // BLOCKS_AT_ONCE * BLOCKS_AT_ONCE
-    parts = [blocks[:wide].reshape(-1, BLOCKS_AT_ONCE * blocks.shape[1]), blocks[wide:]]
-    values = [dequantize(part, kind).ravel() for part in parts if len(part)]
-    return torch.asarray(np.concatenate(values) if len(values) > 1 else values[0])
+        pairs = rows.reshape(heads, config.head_dim // 2, 2, *rows.shape[1:])
+        return pairs.swapaxes(1, 2).reshape(rows.shape)
 
 
 def canonical_name(name: str) -> str:

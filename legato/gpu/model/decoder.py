@@ -47,7 +47,7 @@ class Decoder:
             config.rope,
             config.head_dim,
             max_context,
-            weights.embedding.device,
+            weights.final_norm.device,
             weights.rope_factors,
         )
 
@@ -67,7 +67,7 @@ class Decoder:
         """
         weights, attention = self._weights, self._attention.prepare(batch)
         angles = self._rotary.at(batch.positions)
-        x = functional.embedding(ids, weights.embedding)
+        x = weights.embedding.rows(ids)
         x = x.to(weights.final_norm.dtype)
         for index, layer in enumerate(weights.layers):
             x = self._attend(x, layer, index, attention, angles)

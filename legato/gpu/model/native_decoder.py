@@ -3,7 +3,6 @@
 import ctypes
 
 import torch
-from torch.nn import functional
 
 from ...protocol.steps import RunnerLimits
 from ..attention import AttentionBatch, KvCache
@@ -22,8 +21,7 @@ class NativeDecoder:
 
     Args:
         config: Its shape.
-        weights: Its weights; projections packed, the rest float32 or, the embedding,
-            of any type.
+        weights: Its weights; projections packed, the rest float32.
         cache: The pool, float32.
         kernels: The library.
         limits: Of the runner.
@@ -43,7 +41,7 @@ class NativeDecoder:
             config.rope,
             config.head_dim,
             limits.max_context,
-            weights.embedding.device,
+            weights.final_norm.device,
             weights.rope_factors,
         )
         self._config = config
@@ -68,7 +66,7 @@ class NativeDecoder:
         self, ids: torch.Tensor, batch: AttentionBatch, sampling: torch.Tensor
     ) -> torch.Tensor:
         """Compute a step, as ``Decoder.forward``."""
-        x = functional.embedding(ids, self._embedding).float()
+        x = self._embedding.rows(ids).float()
         logits = torch.empty(len(sampling), self._config.vocab_size)
         rows = RowArrays(batch)
         step = Step(

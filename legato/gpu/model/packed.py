@@ -1,58 +1,65 @@
 """Weights in small integers, and their products.
 
-A weight is an offset and a scale, for 32 of them along a row, and a whole number from
-0 to 120. A matrix that 16 levels hold exactly, as those of a Q4_1 checkpoint, takes 4
-bits a weight; packing then adds no error at all.
+A weight is a whole number, for 32 of them along a row times a scale and, of 4 bits,
+above an offset. GGUF's Q4_0, Q4_1 and Q8_0 blocks are held as they are, and a matrix of
+floats that 16 levels hold exactly, as those of such a checkpoint, takes 4 bits a weight
+too; packing then adds no error at all.
 """
 
 import ctypes
-from dataclasses import replace
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 
-from ..checkpoint import Checkpoint
+from ..checkpoint import Blocks, Checkpoint, GgufType
 from ..native.library import Kernels, address
 from ..native.structures import Int, Weights
+from .embedding import Embedding
+from .projection import Projection
 from .weights import DecoderWeights, Progress, load_weights
 
 GROUP = 32
 TILE = 16
+NIBBLES = (GgufType.Q4_0, GgufType.Q4_1)
 
 
 class PackedProjection:
     """A projection through packed weights, for float32 activations on a CPU.
 
-    Activations are rounded to 8 bits, for 32 of them at a time.
+    Activations are rounded to 15 bits, for 32 of them at a time.
 
     Args:
         packer: Whose kernels and threads it uses.
-        weight: [out, in] float32.
+        outs: Width of what comes out.
+        ins: Of what goes in.
+        nibbles: Whether weights have 4 bits, not 8.
+        is_exact: Whether the weights given are held without rounding.
         bias: [out] float32, or None.
     """
 
     def __init__(
         self,
         packer: "Packer",
-        weight: torch.Tensor,
-        bias: torch.Tensor | None = None,
+        *,
+        outs: int,
+        ins: int,
+        nibbles: bool,
+        is_exact: bool,
+        bias: torch.Tensor | None,
     ) -> None:
-        kernels, (outs, ins) = packer.kernels, weight.shape
-        weight = weight.contiguous()
-        nibbles = kernels.fits_nibbles(address(weight), outs, ins)
         groups = -(-outs // TILE) * -(-ins // GROUP)
+        block_bytes = TILE * (GROUP // 2 + 4 if nibbles else GROUP + 2)
+        self.is_exact = is_exact
         self._packer = packer
         self._bias = bias
-        self._q = aligned(groups * TILE * GROUP >> nibbles).view(torch.uint8)
-        self._scale = aligned(groups * TILE * 4).view(torch.float32)
-        self._low = aligned(groups * TILE * 4).view(torch.float32)
-        self.num_bytes = self._q.numel() + 8 * self._scale.numel()
+        self.blocks = aligned(groups * block_bytes)
+        self.num_bytes = self.blocks.numel() + (0 if bias is None else bias.nbytes)
         self.weights = Weights(
-            *(address(part) for part in (self._q, self._scale, self._low)),
+            address(self.blocks),
             None if bias is None else address(bias),
             *(outs, ins, nibbles),
         )
-        places = [address(part) for part in (self._q, self._scale, self._low)]
-        kernels.pack(address(weight), ctypes.byref(self.weights), *places)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Project rows."""
@@ -79,6 +86,34 @@ class PackedProjection:
         return out
 
 
+class PackedEmbedding:
+    """The rows of a packed head that are the embedding too.
+
+    Args:
+        kernels: To unpack with.
+        head: The head.
+    """
+
+    def __init__(self, kernels: Kernels, head: PackedProjection) -> None:
+        self._kernels = kernels
+        self._head = head
+
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Look up vectors.
+
+        Raises:
+            IndexError: An id is outside the vocabulary.
+        """
+        weights = self._head.weights
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < weights.outs:
+            raise IndexError(f"a token id of {ids} is outside 0 to {weights.outs - 1}")
+        ids, out = ids.contiguous(), torch.empty(len(ids), weights.ins)
+        self._kernels.unpack(
+            ctypes.byref(weights), address(ids), Int(len(ids)), address(out)
+        )
+        return out
+
+
 class Packer:
     """Packs matrices; their projections share its threads.
 
@@ -87,15 +122,57 @@ class Packer:
         num_threads: Of a projection.
     """
 
+    kinds = frozenset({*NIBBLES, GgufType.Q8_0})
+
     def __init__(self, kernels: Kernels, num_threads: int) -> None:
         self.kernels = kernels
         self.pool = kernels.pool(self, num_threads)
 
-    def __call__(
-        self, weight: torch.Tensor, bias: torch.Tensor | None
+    def pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> PackedProjection:
+        """Pack a weight of [out, in] float32."""
+        weight = weight.contiguous()
+        outs, ins = weight.shape
+        nibbles = bool(self.kernels.fits_nibbles(address(weight), outs, ins))
+        made = PackedProjection(
+            self, outs=outs, ins=ins, nibbles=nibbles, is_exact=nibbles, bias=bias
+        )
+        to = ctypes.byref(made.weights)
+        self.kernels.pack(address(weight), to, address(made.blocks))
+        return made
+
+    def pack_blocks(
+        self, parts: Sequence[Blocks], bias: torch.Tensor | None
     ) -> PackedProjection:
-        """Pack a weight of [out, in]."""
-        return PackedProjection(self, weight, bias)
+        """Pack matrices of one kind, one above the other, as they are stored."""
+        kind, ins = parts[0].kind, parts[0].shape[1]
+        made = PackedProjection(
+            self,
+            outs=sum(len(part.rows) for part in parts),
+            ins=ins,
+            nibbles=kind in NIBBLES,
+            is_exact=True,
+            bias=bias,
+        )
+        first = 0
+        for part in parts:
+            if part.kind != kind or part.shape[1] != ins:
+                raise ValueError("matrices of different kinds or widths")
+            rows = np.ascontiguousarray(part.rows)
+            self.kernels.pack_stored(
+                *(rows.ctypes.data, Int(kind), Int(len(rows))),
+                *(ctypes.byref(made.weights), address(made.blocks), Int(first)),
+            )
+            first += len(rows)
+        return made
+
+    def rows_of(self, head: Projection) -> Embedding | None:
+        """Take a tied embedding out of its head."""
+        assert isinstance(head, PackedProjection), "made here"
+        return PackedEmbedding(self.kernels, head) if head.is_exact else None
+
+    def table(self, matrix: torch.Tensor) -> torch.Tensor:
+        """Hold a table in half precision."""
+        return matrix.half()
 
 
 def aligned(num_bytes: int) -> torch.Tensor:
@@ -112,7 +189,7 @@ def load_packed_weights(
     num_threads: int,
     progress: Progress | None = None,
 ) -> DecoderWeights:
-    """Read a checkpoint into packed projections; the embedding becomes float16.
+    """Read a checkpoint into packed projections.
 
     Args:
         checkpoint: Open.
@@ -123,13 +200,10 @@ def load_packed_weights(
     Raises:
         InvalidModel: A parameter cannot be read.
     """
-    weights = load_weights(
+    return load_weights(
         checkpoint,
         torch.float32,
         torch.device("cpu"),
-        pack=Packer(kernels, num_threads),
+        packing=Packer(kernels, num_threads),
         progress=progress,
     )
-    half = weights.embedding.half()
-    saved = weights.embedding.nbytes - half.nbytes
-    return replace(weights, embedding=half, num_bytes=weights.num_bytes - saved)

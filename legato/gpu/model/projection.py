@@ -3,9 +3,13 @@
 The seam for packed and quantized weights: another class with the same two methods.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
+
+from ..checkpoint import Blocks, GgufType
+from .embedding import Embedding
 
 
 class Projection(Protocol):
@@ -79,10 +83,60 @@ class SlimProjection(DenseProjection):
         return residual + self.apply(x)
 
 
-def choose_projection(
-    dtype: torch.dtype, device: torch.device
-) -> type[DenseProjection]:
-    """The quickest kind for a type on a device."""
-    if dtype == torch.float32 and device.type == "cpu":
-        return SlimProjection
-    return DenseProjection
+class Packing(Protocol):
+    """How a checkpoint's matrices become projections."""
+
+    @property
+    def kinds(self) -> frozenset[GgufType]:
+        """Blocks it takes as they are stored."""
+        ...
+
+    def pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Projection:
+        """Make a projection of a weight of [out, in] and a bias of [out]."""
+        ...
+
+    def pack_blocks(
+        self, parts: Sequence[Blocks], bias: torch.Tensor | None
+    ) -> Projection:
+        """Make one projection of matrices of one of the kinds, one above the other."""
+        ...
+
+    def rows_of(self, head: Projection) -> Embedding | None:
+        """Take a tied embedding out of its head, if the head holds it exactly."""
+        ...
+
+    def table(self, matrix: torch.Tensor) -> torch.Tensor:
+        """Choose how an embedding of [vocab, hidden] is held."""
+        ...
+
+
+class DensePacking:
+    """Projections in torch's own matrices.
+
+    Args:
+        dtype: Of the weights.
+        device: Where they are.
+    """
+
+    kinds: frozenset[GgufType] = frozenset()
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        is_slim = dtype == torch.float32 and device.type == "cpu"
+        self._kind = SlimProjection if is_slim else DenseProjection
+
+    def pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Projection:
+        """Take a matrix as it is."""
+        return self._kind(weight, bias)
+
+    def pack_blocks(
+        self, parts: Sequence[Blocks], bias: torch.Tensor | None
+    ) -> Projection:
+        """Never asked: there are no kinds."""
+        raise NotImplementedError
+
+    def rows_of(self, head: Projection) -> Embedding | None:
+        """Leave it to the table: it is the head's own matrix."""
+
+    def table(self, matrix: torch.Tensor) -> torch.Tensor:
+        """Take it as it is."""
+        return matrix

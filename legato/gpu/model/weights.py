@@ -9,10 +9,10 @@ import torch
 
 from ..checkpoint import Checkpoint
 from ..checkpoint.parameters import EMBEDDING, FINAL_NORM, HEAD, ROPE_FACTORS
-from .projection import DenseProjection, Projection, choose_projection
+from .embedding import Embedding, TableEmbedding
+from .projection import DensePacking, Packing, Projection
 
 Progress = Callable[[float, str], None]
-Pack = Callable[[torch.Tensor, torch.Tensor | None], Projection]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DecoderWeights:
     """A whole model.
 
     Args:
-        embedding: [vocab, hidden].
+        embedding: Of tokens.
         layers: In order.
         final_norm: [hidden].
         head: To logits.
@@ -51,7 +51,7 @@ class DecoderWeights:
         num_bytes: Memory of all of them.
     """
 
-    embedding: torch.Tensor
+    embedding: Embedding
     layers: tuple[LayerWeights, ...]
     final_norm: torch.Tensor
     head: Projection
@@ -64,7 +64,7 @@ def load_weights(
     dtype: torch.dtype,
     device: torch.device,
     *,
-    pack: Pack | None = None,
+    packing: Packing | None = None,
     progress: Progress | None = None,
 ) -> DecoderWeights:
     """Read a checkpoint into memory.
@@ -76,14 +76,14 @@ def load_weights(
         checkpoint: Open.
         dtype: Of the weights.
         device: Where they go.
-        pack: Makes a projection of weight and bias; None chooses.
+        packing: Makes projections; None chooses.
         progress: Called with the share done, 0 to 1, and what is being done.
 
     Raises:
         InvalidModel: A parameter cannot be read.
     """
-    pack = pack or choose_projection(dtype, device)
-    return _Loader(checkpoint, dtype, device, pack, progress).load()
+    packing = packing or DensePacking(dtype, device)
+    return _Loader(checkpoint, dtype, device, packing, progress).load()
 
 
 def load_layer(checkpoint: Checkpoint, index: int) -> LayerWeights:
@@ -93,7 +93,8 @@ def load_layer(checkpoint: Checkpoint, index: int) -> LayerWeights:
         InvalidModel: A parameter cannot be read.
     """
     device = torch.device("cpu")
-    loader = _Loader(checkpoint, torch.float32, device, DenseProjection, None)
+    packing = DensePacking(torch.float32, device)
+    loader = _Loader(checkpoint, torch.float32, device, packing, None)
     return loader.layer(index)
 
 
@@ -103,30 +104,44 @@ class _Loader:
         checkpoint: Checkpoint,
         dtype: torch.dtype,
         device: torch.device,
-        pack: Pack,
+        packing: Packing,
         progress: Progress | None,
     ) -> None:
         self.checkpoint = checkpoint
         self.config = checkpoint.config
         self.dtype = dtype
         self.device = device
-        self.pack = pack
+        self.packing = packing
         self.progress = progress
         self.num_bytes = 0
 
     def load(self) -> DecoderWeights:
         config = self.config
         self._report(0.0)
-        embedding = self._tensor(EMBEDDING)
+        head, embedding = self._ends()
         factors = self._tensor(ROPE_FACTORS) if config.rope.kind == "factors" else None
         layers = tuple(self._layers())
         norm = self._tensor(FINAL_NORM)
-        tied = config.tied_embeddings
-        head = self.pack(embedding if tied else self._stored(HEAD), None)
-        if not (tied and isinstance(head, DenseProjection)):
-            self.num_bytes += head.num_bytes
         self._report(1.0)
         return DecoderWeights(embedding, layers, norm, head, factors, self.num_bytes)
+
+    def _ends(self) -> tuple[Projection, Embedding]:
+        """Read head and embedding; where they are tied, both from one matrix."""
+        if not self.config.tied_embeddings:
+            head = self._projection([HEAD])
+            table = self.packing.table(self._stored(EMBEDDING))
+            self.num_bytes += table.nbytes
+            return head, TableEmbedding(table)
+        head = self._from_blocks([EMBEDDING], None)
+        if head is not None and (embedding := self.packing.rows_of(head)):
+            self.num_bytes += head.num_bytes
+            return head, embedding
+        matrix = self._stored(EMBEDDING)
+        head, table = self.packing.pack(matrix, None), self.packing.table(matrix)
+        self.num_bytes += table.nbytes
+        if table is not matrix:
+            self.num_bytes += head.num_bytes
+        return head, TableEmbedding(table)
 
     def _report(self, fraction: float) -> None:
         if self.progress is not None:
@@ -144,25 +159,31 @@ class _Loader:
 
     def _apart(self, index: int) -> tuple[LayerWeights, int]:
         """Read one layer with a count of its own, for a thread of its own."""
-        loader = _Loader(self.checkpoint, self.dtype, self.device, self.pack, None)
+        loader = _Loader(self.checkpoint, self.dtype, self.device, self.packing, None)
         return loader.layer(index), loader.num_bytes
 
     def layer(self, index: int) -> LayerWeights:
         """Read one layer."""
         config, prefix = self.config, f"model.layers.{index}."
-        qkv = [f"{prefix}self_attn.{name}_proj" for name in "qkv"]
-        ffn = [f"{prefix}mlp.{name}_proj" for name in ("gate", "up")]
-        qk_norm = self._qk_norm(prefix) if config.qk_norm else None
+        attention, mlp = f"{prefix}self_attn", f"{prefix}mlp"
+        qkv, bias = (
+            [f"{attention}.{name}_proj.{kind}" for name in "qkv"]
+            for kind in ("weight", "bias")
+        )
+        output_bias = [f"{attention}.o_proj.bias"]
         return LayerWeights(
             input_norm=self._tensor(f"{prefix}input_layernorm.weight"),
-            qkv=self._projection(qkv, bias=config.qkv_bias),
-            qk_norm=qk_norm,
+            qkv=self._projection(qkv, bias if config.qkv_bias else ()),
+            qk_norm=self._qk_norm(prefix) if config.qk_norm else None,
             output=self._projection(
-                [f"{prefix}self_attn.o_proj"], bias=config.output_bias
+                [f"{attention}.o_proj.weight"],
+                output_bias if config.output_bias else (),
             ),
             mlp_norm=self._tensor(f"{prefix}post_attention_layernorm.weight"),
-            gate_up=self._projection(ffn),
-            down=self._projection([f"{prefix}mlp.down_proj"]),
+            gate_up=self._projection(
+                [f"{mlp}.{name}_proj.weight" for name in ("gate", "up")]
+            ),
+            down=self._projection([f"{mlp}.down_proj.weight"]),
         )
 
     def _qk_norm(self, prefix: str) -> torch.Tensor:
@@ -175,12 +196,27 @@ class _Loader:
         )
         return torch.cat(list(norms))
 
-    def _projection(self, names: Sequence[str], *, bias: bool = False) -> Projection:
-        weight = self._fused([f"{name}.weight" for name in names])
-        biases = self._fused([f"{name}.bias" for name in names]) if bias else None
-        made = self.pack(weight, biases)
+    def _projection(
+        self, names: Sequence[str], biases: Sequence[str] = ()
+    ) -> Projection:
+        bias = self._fused(biases) if biases else None
+        made = self._from_blocks(names, bias)
+        if made is None:
+            made = self.packing.pack(self._fused(names), bias)
         self.num_bytes += made.num_bytes
         return made
+
+    def _from_blocks(
+        self, names: Sequence[str], bias: torch.Tensor | None
+    ) -> Projection | None:
+        """Pack as stored, where all are of one kind that packing takes."""
+        if not self.packing.kinds:
+            return None
+        parts = [self.checkpoint.blocks(name) for name in names]
+        known = [part for part in parts if part and part.kind in self.packing.kinds]
+        if len(known) < len(names) or len({part.kind for part in known}) > 1:
+            return None
+        return self.packing.pack_blocks(known, bias)
 
     def _fused(self, names: Sequence[str]) -> torch.Tensor:
         if len(names) == 1:

@@ -19,7 +19,12 @@ Pointer = ctypes.c_void_p
 SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "is_vectorised": (Int, ()),
     "fits_nibbles": (Int, (Pointer, Int, Int)),
-    "pack": (None, (Pointer, ctypes.POINTER(Weights), Pointer, Pointer, Pointer)),
+    "pack": (None, (Pointer, ctypes.POINTER(Weights), Pointer)),
+    "pack_stored": (
+        None,
+        (Pointer, Int, Int, ctypes.POINTER(Weights), Pointer, Int),
+    ),
+    "unpack": (None, (ctypes.POINTER(Weights), Pointer, Int, Pointer)),
     "open_pool": (Pointer, (Int,)),
     "close_pool": (None, (Pointer,)),
     "project": (
@@ -53,6 +58,8 @@ class Kernels:
         self.is_vectorised = bool(library.legato_is_vectorised())
         self.fits_nibbles = library.legato_fits_nibbles
         self.pack = library.legato_pack
+        self.pack_stored = library.legato_pack_stored
+        self.unpack = library.legato_unpack
         self.project = library.legato_project
         self.attend = library.legato_attend
         self.forward = library.legato_forward

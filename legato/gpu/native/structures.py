@@ -10,7 +10,7 @@ class Weights(ctypes.Structure):
     """A packed matrix."""
 
     _fields_ = (
-        *((name, Address) for name in ("q", "scale", "low", "bias")),
+        *((name, Address) for name in ("blocks", "bias")),
         *((name, Int) for name in ("outs", "ins", "nibbles")),
     )
 

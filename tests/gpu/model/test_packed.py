@@ -1,11 +1,14 @@
 import ctypes
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from legato.gpu.checkpoint import Blocks, GgufType
 from legato.gpu.model.packed import Packer
 from legato.gpu.native import Kernels, build, load_kernels
 
@@ -27,13 +30,12 @@ def normal(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def rounded(weight: torch.Tensor, levels: int = 120) -> torch.Tensor:
+def rounded(weight: torch.Tensor) -> torch.Tensor:
     """What packing keeps of a weight, said in torch."""
     parts = []
     for part in weight.split(32, 1):
-        low, high = part.amin(1, keepdim=True), part.amax(1, keepdim=True)
-        scale = (high - low) / levels
-        parts.append(low + scale * ((part - low) / scale.clamp_min(1e-30)).round())
+        scale = (part.abs().amax(1, keepdim=True) / 127).half().float()
+        parts.append(scale * (part / scale.clamp_min(1e-30)).round().clamp(-127, 127))
     return torch.cat(parts, 1)
 
 
@@ -47,6 +49,13 @@ def of_4_bits(seed: int, outs: int, ins: int) -> torch.Tensor:
     q.scatter_(-1, blocks.argmin(-1, keepdim=True), 0)
     q.scatter_(-1, blocks.argmax(-1, keepdim=True), 15)
     return (low + scale * q).view(outs, ins)
+
+
+def blocks_of(kind: str, seed: int, outs: int, ins: int) -> Blocks:
+    quantized = gguf.quants.quantize(
+        normal(seed, outs, ins).numpy(), gguf.GGMLQuantizationType[kind]
+    )
+    return Blocks(GgufType[kind], quantized)
 
 
 @pytest.mark.slow
@@ -64,7 +73,7 @@ def test_rows_of_any_shape_are_projected(
     weight, x = normal(seed, outs, ins), normal(seed + 1, rows, ins)
     bias = normal(seed + 2, outs) if biased else None
     residual = normal(seed + 3, rows, outs)
-    projection = packer(weight, bias)
+    projection = packer.pack(weight, bias)
     want = torch.nn.functional.linear(x, rounded(weight), bias)
     close = {"atol": 4e-4 * ins**0.5, "rtol": 1e-4}
     torch.testing.assert_close(projection.apply(x), want, **close)
@@ -74,18 +83,18 @@ def test_rows_of_any_shape_are_projected(
 @pytest.mark.parametrize("rows", [1, 5, 70])
 def test_4_bit_blocks_are_held_exactly_in_4_bits(packer: Packer, rows: int) -> None:
     weight, x = of_4_bits(rows, 48, 160), normal(9, rows, 160)
-    projection = packer(weight, None)
-    assert projection.num_bytes == 48 * 160 // 2 + 48 * 5 * 8
+    projection = packer.pack(weight, None)
+    assert projection.num_bytes == 48 * 160 // 2 + 48 * 5 * 4
     torch.testing.assert_close(projection.apply(x), x @ weight.T, atol=2e-3, rtol=1e-4)
 
 
 def test_other_weights_take_a_byte(packer: Packer) -> None:
-    assert packer(normal(0, 48, 160), None).num_bytes == 48 * 160 + 48 * 5 * 8
+    assert packer.pack(normal(0, 48, 160), None).num_bytes == 48 * 160 + 48 * 5 * 2
 
 
 @pytest.mark.parametrize("make", [normal, of_4_bits])
 def test_a_row_gets_the_same_bits_in_any_company(packer: Packer, make) -> None:
-    projection, x = packer(make(3, 100, 96), None), normal(4, 150, 96)
+    projection, x = packer.pack(make(3, 100, 96), None), normal(4, 150, 96)
     together = projection.apply(x)
     for row in (0, 1, 2, 63, 64, 149):
         assert torch.equal(projection.apply(x[row : row + 1])[0], together[row])
@@ -95,7 +104,7 @@ def test_a_row_gets_the_same_bits_in_any_company(packer: Packer, make) -> None:
 def test_broken_numbers_stay_broken_in_their_row_alone(
     packer: Packer, broken: float
 ) -> None:
-    projection, x = packer(normal(5, 20, 64), None), normal(6, 3, 64)
+    projection, x = packer.pack(normal(5, 20, 64), None), normal(6, 3, 64)
     want = projection.apply(x)
     x[1, 40] = broken
     got = projection.apply(x)
@@ -113,7 +122,10 @@ def test_a_processor_without_vectors_gets_the_same_numbers(
     plain = Packer(Kernels(ctypes.CDLL(str(library))), 2)
     for weight in (normal(3, 50, 100), of_4_bits(3, 50, 96)):
         x = normal(4, 7, weight.shape[1])
-        want, got = packer(weight, None).apply(x), plain(weight, None).apply(x)
+        want, got = (
+            packer.pack(weight, None).apply(x),
+            plain.pack(weight, None).apply(x),
+        )
         torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-5)
 
 
@@ -125,9 +137,50 @@ def test_zeros_and_constants_are_held_exactly(packer: Packer) -> None:
     want = torch.zeros(2, 17)
     want[1] = 10
     want[1, 3] = 0
-    torch.testing.assert_close(packer(weight, None).apply(x), want)
+    torch.testing.assert_close(packer.pack(weight, None).apply(x), want)
 
 
 def test_rows_of_another_width_are_refused(packer: Packer) -> None:
     with pytest.raises(ValueError, match="not 64"):
-        packer(normal(5, 20, 64), None).apply(torch.zeros(1, 63))
+        packer.pack(normal(5, 20, 64), None).apply(torch.zeros(1, 63))
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
+def test_stored_blocks_are_held_exactly(packer: Packer, kind: str) -> None:
+    upper, lower = (
+        blocks_of(kind, seed, outs, 96) for seed, outs in ((1, 20), (2, 33))
+    )
+    bias, x = normal(3, 53), normal(4, 5, 96)
+    projection = packer.pack_blocks([upper, lower], bias)
+    floats = torch.cat([torch.asarray(part.floats()) for part in (upper, lower)])
+    torch.testing.assert_close(
+        projection.apply(x), x @ floats.T + bias, atol=2e-3, rtol=1e-4
+    )
+    ids = torch.tensor([0, 52, 19, 20, 20])
+    embedding = packer.rows_of(projection)
+    assert embedding is not None
+    torch.testing.assert_close(embedding.rows(ids), floats[ids], atol=0, rtol=1e-6)
+
+
+def test_bytes_at_their_ends_do_not_overflow(packer: Packer) -> None:
+    blocks = blocks_of("Q8_0", 1, 16, 64)
+    for value in (127, -127, -128):
+        rows = blocks.rows.copy().reshape(-1, 34)
+        rows[:, 2:] = np.int8(value).view(np.uint8)
+        extreme = Blocks(blocks.kind, rows.reshape(blocks.rows.shape))
+        x = torch.tensor([[1.0], [-1.0]]).repeat(1, 64)
+        want = x @ torch.asarray(extreme.floats()).T
+        got = packer.pack_blocks([extreme], None).apply(x)
+        torch.testing.assert_close(got, want, atol=1e-3, rtol=1e-4)
+
+
+def test_a_token_outside_the_vocabulary_is_refused(packer: Packer) -> None:
+    embedding = packer.rows_of(packer.pack_blocks([blocks_of("Q8_0", 1, 8, 32)], None))
+    assert embedding is not None
+    for token in (-1, 8):
+        with pytest.raises(IndexError, match="outside 0 to 7"):
+            embedding.rows(torch.tensor([0, token]))
+
+
+def test_an_embedding_that_was_rounded_keeps_its_table(packer: Packer) -> None:
+    assert packer.rows_of(packer.pack(normal(0, 48, 160), None)) is None

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from legato.gpu.model.projection import (
+    DensePacking,
     DenseProjection,
     SlimProjection,
-    choose_projection,
 )
 
 
@@ -30,7 +30,10 @@ def test_every_number_of_rows_is_projected(
 
 
 def test_only_float32_on_a_cpu_is_slim() -> None:
-    cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    assert choose_projection(torch.float32, cpu) is SlimProjection
-    assert choose_projection(torch.bfloat16, cpu) is DenseProjection
-    assert choose_projection(torch.float32, cuda) is DenseProjection
+    def kind(dtype: torch.dtype, device: str) -> type:
+        packing = DensePacking(dtype, torch.device(device))
+        return type(packing.pack(torch.zeros(2, 2), None))
+
+    assert kind(torch.float32, "cpu") is SlimProjection
+    assert kind(torch.bfloat16, "cpu") is DenseProjection
+    assert kind(torch.float32, "cuda") is DenseProjection

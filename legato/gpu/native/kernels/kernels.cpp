@@ -1,5 +1,6 @@
 // What Python calls. Structures are those of step.h, mirrored in structures.py.
 #include "step.h"
+#include "stored.h"
 
 extern "C" {
 
@@ -10,9 +11,18 @@ int64_t legato_fits_nibbles(const float* w, int64_t outs, int64_t ins) {
   return fits_nibbles(w, outs, ins);
 }
 
-void legato_pack(const float* w, const Weights* to, uint8_t* q, float* scale,
-                 float* low) {
-  pack(w, *to, q, scale, low);
+void legato_pack(const float* w, const Weights* to, uint8_t* blocks) {
+  pack(w, *to, blocks);
+}
+
+void legato_pack_stored(const uint8_t* from, int64_t kind, int64_t rows,
+                        const Weights* to, uint8_t* blocks, int64_t first) {
+  pack_stored(from, kind, rows, *to, blocks, first);
+}
+
+// out[rows][ins]: the matrix's own rows, chosen by number.
+void legato_unpack(const Weights* w, const int64_t* chosen, int64_t rows, float* out) {
+  for (int64_t row = 0; row < rows; ++row) unpack(*w, chosen[row], out + row * w->ins);
 }
 
 Pool* legato_open_pool(int64_t num_threads) { return new Pool(int(num_threads)); }

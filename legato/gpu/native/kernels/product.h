@@ -6,14 +6,13 @@
 #include "packing.h"
 #include "threads.h"
 
-#if defined(__AVX2__) && defined(__FMA__)
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "product_x86.h"
 #else
 #include "product_plain.h"
 #endif
 
-constexpr int kRows = 4;             // rows that share a weight in registers
-constexpr int64_t kRowBlock = 64;    // rows that share a tile in the cache
+constexpr int64_t kRowBlock = 60;  // rows that share a tile in the cache
 
 struct Output {
   float* to;  // [rows][stride]
