@@ -1,8 +1,8 @@
 """What the front end needs of an engine. ``legato.Engine`` is one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..actors.scheduling.batching import Batching
 from ..protocol.requests import Delta, Prompt
@@ -26,6 +26,28 @@ class AnswerStream(Protocol):
         Raises:
             LegatoError: The answer failed.
         """
+        ...
+
+
+@runtime_checkable
+class ListeningStream(AnswerStream, Protocol):
+    """An answer that can be read without a task's turn for every token."""
+
+    @property
+    def ended(self) -> bool:
+        """The terminal event has come; what is not taken yet can still be taken."""
+        ...
+
+    def take(self) -> Delta | None:
+        """Take what is new, without waiting; None if nothing is.
+
+        Raises:
+            LegatoError: The answer failed; after all that came before.
+        """
+        ...
+
+    def listen(self, on_news: Callable[[], None] | None) -> None:
+        """Have this called, at most once a turn, when something is new."""
         ...
 
 

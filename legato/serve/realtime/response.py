@@ -8,10 +8,12 @@ from collections.abc import Callable
 from ...protocol.errors import EngineClosed
 from ...protocol.openai.generation import FINISH, Generation
 from ...protocol.openai.realtime_events import EventWriter, ResponseScript
+from ...protocol.requests import Delta
 from ..backend import AnswerStream, Backend
 from ..choices import open_choice
 from ..gate import Gate
 from ..judgement import refusal_of
+from ..pump import pump
 from ..responses.outbox import Outbox
 
 
@@ -68,7 +70,7 @@ class Response:
                         stream.cancel()
                     begun = True
                     await outbox.put(self._script.opening())
-                    await self._pump(stream, outbox)
+                    await pump(stream, self._render, outbox)
         except Exception as error:
             refusal = refusal_of(error, request)
             self._on_end(self)
@@ -77,14 +79,12 @@ class Response:
             else:
                 await outbox.put([writer.error(refusal, self._event_id)])
 
-    async def _pump(self, stream: AnswerStream, outbox: Outbox) -> None:
-        async for delta in stream:
-            frames = self._script.delta(delta)
-            reason = delta.finish_reason
-            if reason is not None:
-                if reason not in FINISH and not self._cancelled:
-                    raise EngineClosed("the server ended this answer early")
-                self._on_end(self)
-                frames += self._script.ending(reason, delta.usage)
-            if frames:
-                await outbox.put(frames)
+    def _render(self, delta: Delta) -> list[str]:
+        frames = self._script.delta(delta)
+        reason = delta.finish_reason
+        if reason is not None:
+            if reason not in FINISH and not self._cancelled:
+                raise EngineClosed("the server ended this answer early")
+            self._on_end(self)
+            frames += self._script.ending(reason, delta.usage)
+        return frames

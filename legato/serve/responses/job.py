@@ -6,11 +6,12 @@ Owned by its lane; cancelled from outside at any stage.
 from ...protocol.errors import EngineClosed
 from ...protocol.openai.generation import FINISH, Generation
 from ...protocol.openai.response_events import ResponseEvents, error_event
-from ...protocol.requests import FinishReason
+from ...protocol.requests import Delta, FinishReason
 from ..backend import AnswerStream, Backend
 from ..choices import open_choice
 from ..gate import Gate
 from ..judgement import refusal_of
+from ..pump import pump
 from .outbox import Outbox
 
 
@@ -62,7 +63,7 @@ class Job:
                     self._stream = stream
                     begun = True
                     await outbox.put(self._events.opening())
-                    await self._pump(stream, outbox)
+                    await pump(stream, self._render, outbox)
         except Exception as error:
             refusal = refusal_of(error, request)
             if begun:
@@ -70,13 +71,11 @@ class Job:
             else:
                 await outbox.put([error_event(refusal, self._stream_id)])
 
-    async def _pump(self, stream: AnswerStream, outbox: Outbox) -> None:
-        async for delta in stream:
-            frames = self._events.delta(delta)
-            reason = delta.finish_reason
-            if reason is not None:
-                if reason not in FINISH and not self._cancelled:
-                    raise EngineClosed("the server ended this answer early")
-                frames += self._events.ending(reason, delta.usage)
-            if frames:
-                await outbox.put(frames)
+    def _render(self, delta: Delta) -> list[str]:
+        frames = self._events.delta(delta)
+        reason = delta.finish_reason
+        if reason is not None:
+            if reason not in FINISH and not self._cancelled:
+                raise EngineClosed("the server ended this answer early")
+            frames += self._events.ending(reason, delta.usage)
+        return frames
