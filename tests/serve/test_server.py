@@ -175,8 +175,10 @@ async def test_http_clients_that_leave_in_mid_answer_free_their_pages():
                 async for _ in answer.aiter_lines():
                     break
             with contextlib.suppress(httpx.ReadTimeout):
+                # It connects, however busy the machine is, and then leaves.
+                leave = httpx.Timeout(None, read=0.02)
                 await client.post(
-                    CHAT, json={**HELLO, "ignore_eos": True}, timeout=0.02
+                    CHAT, json={**HELLO, "ignore_eos": True}, timeout=leave
                 )
         await assert_pages_are_back(run.engine)
 
