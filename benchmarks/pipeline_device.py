@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from legato.gpu.grammar import Grammars
 from legato.protocol.steps import RunnerLimits, StepPlan, StepResult
 
 # URL-safe base64's: no letter that JSON would escape.
@@ -114,6 +115,9 @@ class PacedDevice:
         self._step_s = step_s
         self._clock = StepClock(clock)
         self._free_at_s = 0.0
+
+    def equip(self, grammars: Grammars) -> None:
+        """Have no use for grammars."""
 
     def launch(self, plan: StepPlan) -> PacedStep:
         """Sample the step's letter for each row that samples."""

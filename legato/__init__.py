@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Overloaded,
         UnknownOption,
     )
+    from .protocol.grammar import Grammar
     from .protocol.requests import ChatMessage, Completion, Delta, FinishReason, Usage
     from .protocol.sampling import SamplingParams
 
@@ -46,6 +47,7 @@ _ROOMS = {
         "Overloaded",
         "UnknownOption",
     ),
+    ".protocol.grammar": ("Grammar",),
     ".protocol.requests": (
         "ChatMessage",
         "Completion",
@@ -71,6 +73,7 @@ __all__ = [
     "EngineStats",
     "FakeModel",
     "FinishReason",
+    "Grammar",
     "InvalidModel",
     "InvalidRequest",
     "InvalidSetting",

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from ..gpu.grammar import Grammars, Spelling
 from ..gpu.runner import ModelRunner
 from ..mailbox import (
     Address,
@@ -23,7 +24,7 @@ from ..mailbox import (
     MailboxFull,
 )
 from ..protocol.core import CoreReport, StopCore
-from ..protocol.errors import Failure
+from ..protocol.errors import Failure, InvalidRequest
 from .blocking import in_thread
 from .executor import Executor
 from .orders import Order
@@ -37,12 +38,22 @@ log = logging.getLogger("legato.core")
 LEAVE_S = 60.0
 
 
+def no_spelling() -> Spelling:
+    """Stand for a vocabulary where there is none.
+
+    Raises:
+        InvalidRequest: Always.
+    """
+    raise InvalidRequest("this engine has no vocabulary for it", field="grammar")
+
+
 class CoreSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a core is made of; with a picklable ``build`` it can cross processes.
+    """Everything a core is made of; with picklable functions it can cross processes.
 
     Args:
         build: Makes the runner, in the device thread.
         planner: For the planner.
+        spell: Reads the vocabulary, if a grammar asks for it.
         max_orders: Most orders that wait. Urgent ones have a lane of four times that:
             a request can be cancelled, paused and resumed before the core looks.
         restart_intensity: Devices rebuilt in the period below.
@@ -51,6 +62,7 @@ class CoreSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     build: Callable[[], ModelRunner]
     planner: PlannerSettings
+    spell: Callable[[], Spelling] = no_spelling
     max_orders: int = 2048
     restart_intensity: int = 3
     restart_period_s: float = 60.0
@@ -65,12 +77,20 @@ class CoreSpec(msgspec.Struct, frozen=True, kw_only=True):
         self, inbox: LoopInbox[Event], reports: Address[CoreReport]
     ) -> Scheduler:
         """A scheduler that starts executors as it needs them."""
+        grammars = Grammars(self.spell)
+
+        def build() -> ModelRunner:
+            runner = self.build()
+            runner.equip(grammars)
+            return runner
 
         def start_device() -> Executor:
-            return Executor(self.build, inbox.address(), self.planner.depth)
+            return Executor(build, inbox.address(), self.planner.depth)
 
         limit = RestartLimit(self.restart_intensity, self.restart_period_s)
-        return Scheduler(inbox, reports, start_device, self.planner, limit)
+        return Scheduler(
+            inbox, reports, start_device, self.planner, limit, grammars=grammars
+        )
 
 
 class Core(Protocol):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from ..gpu.grammar import Grammars
 from ..mailbox import Address, LoopInbox, MailboxBroken, MailboxClosed
 from ..protocol.core import CoreReport, StopCore, WhenIdle
 from ..protocol.errors import EngineClosed, Failure, LegatoError
@@ -17,10 +18,7 @@ from ..protocol.requests import (
     Admit,
     Cancel,
     Credit,
-    Ended,
     FinishReason,
-    StepOutput,
-    Usage,
 )
 from ..protocol.steps import (
     DeviceFailed,
@@ -31,6 +29,7 @@ from ..protocol.steps import (
 from ..protocol.tracing import StartTrace, StopTrace
 from .instruments import Instruments
 from .orders import Order, SetBatching
+from .preparation import Preparation, Prepared, unstarted
 from .restarts import RestartLimit
 from .scheduling.planner import Planner
 from .scheduling.settings import PlannerSettings
@@ -38,7 +37,7 @@ from .scheduling.settings import PlannerSettings
 STATS_PERIOD_S = 0.1
 
 
-Event = Order | StepResult | DeviceReady | DeviceFailed
+Event = Order | StepResult | DeviceReady | DeviceFailed | Prepared
 
 
 class Device(Protocol):
@@ -70,6 +69,7 @@ class Scheduler:
         start_device: Makes an executor that answers into the inbox.
         settings: For the planner.
         restarts: How often the device may be rebuilt.
+        grammars: Shared with the device.
     """
 
     def __init__(
@@ -79,12 +79,15 @@ class Scheduler:
         start_device: Callable[[], Device],
         settings: PlannerSettings,
         restarts: RestartLimit,
+        *,
+        grammars: Grammars,
     ) -> None:
         self._inbox = inbox
         self._reports = reports
         self._start_device = start_device
         self._settings = settings
         self._restarts = restarts
+        self._preparation = Preparation(grammars, inbox.address())
         self._planner: Planner | None = None
         self._device: Device | None = None
         self._in_flight = 0
@@ -114,6 +117,7 @@ class Scheduler:
             # After a failure nothing is said of the streams: the next core has them.
             self._instruments.lag.stop()
             self._inbox.close()
+            self._preparation.close()
             self._close_device()
 
     def _close_device(self) -> None:
@@ -142,11 +146,15 @@ class Scheduler:
             case StepResult():
                 self._commit(event)
             case Admit():
-                self._admit(event, now_s)
+                if not self._preparation.hold(event):
+                    self._admit(event, now_s)
+            case Prepared():
+                self._end_preparation(event, now_s)
             case Cancel():
-                self._running.cancel(event, now_s)
+                self._cancel(event, now_s)
             case Credit():
-                self._running.credit(event, now_s)
+                if not self._preparation.credit(event):
+                    self._running.credit(event, now_s)
             case SetBatching():
                 self._running.set_batching(event.batching, now_s)
                 self._stats_at_s = 0.0  # whoever changed it wants to see it
@@ -177,8 +185,31 @@ class Scheduler:
         try:
             self._running.admit(request, now_s)
         except LegatoError as error:
-            self._send(CoreReport(output=_refused(request, error)))
+            self._refuse(request, Failure.of(error))
         self._instruments.note_admission(request.request, now_s)
+
+    def _refuse(self, request: Admit, failure: Failure) -> None:
+        self._send(CoreReport(output=unstarted(request, FinishReason.ERROR, failure)))
+
+    def _end_preparation(self, prepared: Prepared, now_s: float) -> None:
+        released = self._preparation.release(prepared.request)
+        if released is None:
+            return
+        request, granted = released
+        if prepared.failure is not None:
+            self._refuse(request, prepared.failure)
+            return
+        self._admit(request, now_s)
+        if not granted:
+            self._running.credit(Credit(request.request, False), now_s)
+
+    def _cancel(self, order: Cancel, now_s: float) -> None:
+        released = self._preparation.release(order.request)
+        if released is None:
+            self._running.cancel(order, now_s)
+        else:
+            reason = FinishReason(order.reason)
+            self._send(CoreReport(output=unstarted(released[0], reason)))
 
     def _commit(self, result: StepResult) -> None:
         self._in_flight -= 1
@@ -231,6 +262,7 @@ class Scheduler:
         if output is not None:
             self._send(CoreReport(output=output))
         live = self._planner.num_live > 0 or self._in_flight > 0
+        live = live or len(self._preparation) > 0
         turned_idle = not live and (self._was_live or bool(self._idle_asked))
         due = turned_idle or now_s - self._stats_at_s >= STATS_PERIOD_S
         trace = self._instruments.take_trace(now=due)
@@ -257,17 +289,12 @@ class Scheduler:
             failure = Failure.of(EngineClosed("the engine was shut down"))
             output = self._planner.fail_all(failure, time.perf_counter())
             self._send(CoreReport(output=output))
+            for request in self._preparation:
+                self._refuse(request, failure)
 
 
 def _rank(event: Event) -> int:
     """Results first, since they free what admissions need; then admissions."""
     if isinstance(event, StepResult | DeviceReady | DeviceFailed):
         return 0
-    return 1 if isinstance(event, Admit) else 2
-
-
-def _refused(request: Admit, error: LegatoError) -> StepOutput:
-    usage = Usage(len(request.prompt), len(request.emitted))
-    failure = Failure.of(error)
-    ended = Ended(request.request, FinishReason.ERROR, usage, failure)
-    return StepOutput(ended=(ended,))
+    return 1 if isinstance(event, Admit | Prepared) else 2

@@ -12,7 +12,9 @@ from typing import Protocol
 
 from ..mailbox import Mailbox, MailboxFull
 from ..protocol.errors import ContextOverflow, Overloaded
+from ..protocol.grammar import Grammar
 from ..protocol.requests import Admit, ChatMessage, Generate, Prompt
+from ..protocol.sampling import SamplingParams
 from ..protocol.steps import RowSampling
 from .blocking import in_thread
 from .orders import OrderLine
@@ -40,12 +42,21 @@ class Encoder(Protocol):
         ...
 
 
+class Forms(Protocol):
+    """What form an answer must have."""
+
+    def choose(self, prompt: Prompt, params: SamplingParams) -> Grammar | None:
+        """Find and check the grammar of an answer."""
+        ...
+
+
 class Tokenizer:
     """The tokenizing actor; it lives in the front end's loop.
 
     Args:
         inbox: Requests to encode.
         encoder: Does it; called from threads.
+        forms: Finds the grammars of answers; likewise.
         streams: To find out who still waits, and to fail one.
         core: Takes the admissions.
         tracer: Records each encoding.
@@ -57,6 +68,7 @@ class Tokenizer:
         self,
         inbox: Mailbox[Generate],
         encoder: Encoder,
+        forms: Forms,
         streams: Streams,
         core: OrderLine,
         tracer: Tracer,
@@ -66,6 +78,7 @@ class Tokenizer:
     ) -> None:
         self._inbox = inbox
         self._encoder = encoder
+        self._forms = forms
         self._streams = streams
         self._core = core
         self._tracer = tracer
@@ -96,16 +109,21 @@ class Tokenizer:
                 self._check_size(job.prompt)
                 stages.encoding_s = time.perf_counter()
                 loop = asyncio.get_running_loop()
-                work = loop.run_in_executor(threads, self._encoder.encode, job.prompt)
-                ids = await work
+                work = loop.run_in_executor(threads, self._prepare, job)
+                ids, grammar = await work
                 stages.encoded_s = time.perf_counter()
                 self._trace(job, stages, len(ids))
-                self._admit(job, ids)
+                self._admit(job, ids, grammar)
         except Exception as error:
             # A tokenizer or template that breaks in a new way breaks one request.
             self._streams.fail(job.request, error)
         finally:
             free.release()
+
+    def _prepare(self, job: Generate) -> tuple[tuple[int, ...], Grammar | None]:
+        """Do all that takes long; called in a thread."""
+        grammar = self._forms.choose(job.prompt, job.params)
+        return self._encoder.encode(job.prompt), grammar
 
     def _check_size(self, prompt: Prompt) -> None:
         """Refuse, before any work on it, a prompt that can never fit.
@@ -129,11 +147,13 @@ class Tokenizer:
                 "tokenizer", "encode", began_s, ended_s, num_tokens, (job.request,)
             )
 
-    def _admit(self, job: Generate, ids: tuple[int, ...]) -> None:
+    def _admit(
+        self, job: Generate, ids: tuple[int, ...], grammar: Grammar | None
+    ) -> None:
         stream = self._streams.by_request.get(job.request)
         if stream is None or stream.ended:
             return
-        order = admission(job, ids, self._max_context, self._ends)
+        order = admission(job, ids, self._max_context, self._ends, grammar)
         try:
             self._core.put_nowait(order)
         except MailboxFull:
@@ -144,7 +164,11 @@ class Tokenizer:
 
 
 def admission(
-    job: Generate, ids: tuple[int, ...], max_context: int, ends: tuple[int, ...]
+    job: Generate,
+    ids: tuple[int, ...],
+    max_context: int,
+    ends: tuple[int, ...],
+    grammar: Grammar | None = None,
 ) -> Admit:
     """Turn an encoded request into the scheduler's words.
 
@@ -156,8 +180,27 @@ def admission(
     if room < 1:
         why = f"the model's context of {max_context} tokens"
         raise ContextOverflow(len(ids), max_context - 1, why)
+    return Admit(
+        request=job.request,
+        prompt=ids,
+        max_tokens=min(params.max_tokens or room, room),
+        sampling=row_sampling(params, ends, grammar),
+        stop_token_ids=params.stop_token_ids,
+        ignore_eos=params.ignore_eos,
+        priority=job.priority,
+        tenant=job.tenant,
+        created_s=job.created_s,
+        ttft_deadline_s=job.ttft_deadline_s,
+        total_deadline_s=job.total_deadline_s,
+    )
+
+
+def row_sampling(
+    params: SamplingParams, ends: tuple[int, ...], grammar: Grammar | None
+) -> RowSampling:
+    """Say in the device's words how tokens are chosen."""
     assert params.seed is not None, "the engine draws a seed where none is given"
-    sampling = RowSampling(
+    return RowSampling(
         temperature=params.temperature,
         top_k=params.top_k,
         top_p=params.top_p,
@@ -170,17 +213,5 @@ def admission(
         frequency_penalty=params.frequency_penalty,
         repetition_penalty=params.repetition_penalty,
         logit_bias=params.logit_bias,
-    )
-    return Admit(
-        request=job.request,
-        prompt=ids,
-        max_tokens=min(params.max_tokens or room, room),
-        sampling=sampling,
-        stop_token_ids=params.stop_token_ids,
-        ignore_eos=params.ignore_eos,
-        priority=job.priority,
-        tenant=job.tenant,
-        created_s=job.created_s,
-        ttft_deadline_s=job.ttft_deadline_s,
-        total_deadline_s=job.total_deadline_s,
+        grammar=grammar,
     )

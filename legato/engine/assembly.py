@@ -15,7 +15,7 @@ from ..actors.orders import OrderLine, SetBatching
 from ..actors.scheduling.batching import Batching
 from ..actors.streams import Streams
 from ..actors.supervisor import Supervisor
-from ..actors.text import PromptEncoder, Vocabulary
+from ..actors.text import AnswerForms, PromptEncoder, Speller, Vocabulary
 from ..actors.tokenizer import Tokenizer
 from ..actors.tracing import Tracer
 from ..gpu.source import Model
@@ -107,6 +107,7 @@ class Assembly:
         tokenizer = Tokenizer(
             self._prompts,
             self.encoder,
+            AnswerForms(self.text.stop_ids),
             self.streams,
             self.orders,
             self.tracing.tracer,
@@ -140,6 +141,7 @@ class Assembly:
         spec = CoreSpec(
             build=self._model.build,
             planner=self._settings.planner(),
+            spell=Speller(self._model.text),
             max_orders=2 * self._settings.max_requests,
             restart_intensity=self._settings.restart_intensity,
             restart_period_s=self._settings.restart_period_s,

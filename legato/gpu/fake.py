@@ -18,6 +18,7 @@ from ..protocol.steps import (
     StepResult,
     TokenLogprobs,
 )
+from .grammar import Grammars, Matcher, matcher_of
 
 FAKE_LIMITS = RunnerLimits(
     num_slots=64,
@@ -67,10 +68,18 @@ def pick(state: int, vocab_size: int) -> int:
     return (mixed ^ (mixed >> 12)) % vocab_size
 
 
+def nearest(mask: bytes, wanted: int) -> int:
+    """Of the tokens a mask allows, the first from the wanted one on, going round."""
+    allowed = int.from_bytes(mask, "little")
+    later = allowed >> wanted << wanted or allowed
+    return (later & -later).bit_length() - 1
+
+
 @dataclass
 class _Slot:
     opened: SlotOpen
     pages: list[int]
+    matcher: Matcher | None
     position: int = 0
     future: int = -1
 
@@ -126,6 +135,11 @@ class FakeRunner:
     _free_at_s: float = 0.0
     _slots: dict[int, _Slot] = field(default_factory=dict[int, _Slot])
     _cells: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    _grammars: Grammars | None = None
+
+    def equip(self, grammars: Grammars) -> None:
+        """Take what slots with a grammar need."""
+        self._grammars = grammars
 
     def launch(self, plan: StepPlan) -> FakeStep:
         """Compute the tokens at once; they are due a step's time later.
@@ -139,7 +153,8 @@ class FakeRunner:
         if plan.num_tokens > self.limits.max_step_tokens:
             raise ValueError(f"{plan.num_tokens} tokens in one step")
         for opened in plan.opens:
-            self._slots[opened.slot] = _Slot(opened, list(opened.pages))
+            matcher = matcher_of(opened, self._grammars)
+            self._slots[opened.slot] = _Slot(opened, list(opened.pages), matcher)
         for source, target in plan.copies:
             self._cells[target] = list(self._page(source))
         for number, page in plan.grown:
@@ -196,11 +211,15 @@ class FakeRunner:
     def _sample(self, slot: _Slot, state: int, sampled: _Sampled) -> None:
         output = slot.position - slot.opened.prompt_tokens
         chosen = self._choose(slot.opened, output, state)
+        fault = "" if slot.matcher is None else slot.matcher.fault
+        if chosen is not None and slot.matcher is not None:
+            chosen = nearest(slot.matcher.mask(), chosen)
+            slot.matcher.advance(chosen)
         slot.future = chosen or 0
         place = len(sampled.tokens)
         sampled.tokens.append(slot.future)
-        if chosen is None:
-            sampled.faults[place] = "no token is left to choose from"
+        if chosen is None or fault:
+            sampled.faults[place] = fault or "no token is left to choose from"
             return
         asked = min(slot.opened.sampling.logprobs, self.limits.vocab_size)
         if asked >= 0:

@@ -7,6 +7,7 @@ owned by one executor thread, which alone calls it.
 from typing import Protocol
 
 from ..protocol.steps import RunnerLimits, StepPlan, StepResult
+from .grammar import Grammars
 
 
 class StepHandle(Protocol):
@@ -37,6 +38,10 @@ class ModelRunner(Protocol):
     @property
     def memory_report(self) -> str:
         """How the page pool was sized, as a line to print."""
+        ...
+
+    def equip(self, grammars: Grammars) -> None:
+        """Take what slots with a grammar need; before the first of them is opened."""
         ...
 
     def launch(self, plan: StepPlan) -> StepHandle:

@@ -12,6 +12,7 @@ import torch
 
 from ..protocol.steps import RunnerLimits, SlotOpen, StepPlan
 from .attention import AttentionBatch
+from .grammar import Grammars, matcher_of
 from .sampling import SampleRow, SlotWishes
 
 Ints = npt.NDArray[np.int64]
@@ -60,13 +61,15 @@ class Slots:
         self._num_pages = np.zeros(limits.num_slots, np.int64)
         self._ends = np.zeros(limits.num_slots, np.int64)
         self._slots: dict[int, _Slot] = {}
+        self.grammars: Grammars | None = None
         self.future = torch.zeros(limits.num_slots, dtype=torch.int64, device=device)
 
     def open(self, opened: SlotOpen) -> None:
         """Give a slot to a sequence, forgetting the one before.
 
         Raises:
-            ValueError: The slot or a page is outside the limits.
+            ValueError: The slot or a page is outside the limits, or it has a grammar
+                and the runner was not equipped for that.
         """
         if not 0 <= opened.slot < self._limits.num_slots:
             raise ValueError(f"slot {opened.slot} of {self._limits.num_slots}")
@@ -76,6 +79,7 @@ class Slots:
             history=opened.history,
             vocab_size=self._limits.vocab_size,
             device=self._device,
+            matcher=matcher_of(opened, self.grammars),
         )
         self._slots[opened.slot] = _Slot(wishes, opened.prompt_tokens)
         self._num_pages[opened.slot] = self._ends[opened.slot] = 0

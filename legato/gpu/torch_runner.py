@@ -7,6 +7,7 @@ import torch
 
 from ..protocol.steps import RunnerLimits, StepPlan, StepResult
 from .attention import KvCache
+from .grammar import Grammars
 from .model import Forward
 from .sampling import Sampled, sample
 from .slots import Slots, StepInputs
@@ -46,6 +47,10 @@ class TorchRunner:
         self.memory_report = memory_report
         self._parts: tuple[Forward, KvCache] | None = (decoder, cache)
         self._slots = Slots(limits, cache.keys.device)
+
+    def equip(self, grammars: Grammars) -> None:
+        """Take what slots with a grammar need."""
+        self._slots.grammars = grammars
 
     def launch(self, plan: StepPlan) -> FinishedStep:
         """Run a step.

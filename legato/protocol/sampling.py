@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from .errors import InvalidRequest, UnknownOption
+from .grammar import Grammar
 
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARACTERS = 1_000
@@ -42,6 +43,9 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         repetition_penalty: Divides (or multiplies, if negative) the logits of tokens
             in prompt and answer, [0.01, 10].
         logit_bias: Token id to a value added to its logit, [-100, 100].
+        grammar: What the answer must look like; it ends only where its form is
+            complete, or by ``max_tokens``. Goes with neither ``min_tokens`` nor
+            ``ignore_eos``.
 
     Raises:
         InvalidRequest: A value is outside its range; the message names field and range.
@@ -63,6 +67,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     logit_bias: dict[int, float] = {}
+    grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         for field in ("stop", "stop_token_ids"):
@@ -93,11 +98,24 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         if self.logprobs is not None:
             whole(self.logprobs, "logprobs", 0, MAX_LOGPROBS)
         self._check_stops()
+        self._check_grammar()
         if not isinstance(self.logit_bias, dict):  # pyright: ignore[reportUnnecessaryIsInstance] # as above
             raise InvalidRequest("must map token ids to numbers", field="logit_bias")
         for token, bias in self.logit_bias.items():
             whole(token, "logit_bias", 0, 2**31 - 1)
             within(bias, "logit_bias", -100, 100)
+
+    def _check_grammar(self) -> None:
+        if self.grammar is None:
+            return
+        if not isinstance(self.grammar, Grammar):  # pyright: ignore[reportUnnecessaryIsInstance] # callers may pass anything
+            raise InvalidRequest("must be a Grammar", field="grammar")
+        for field in ("min_tokens", "ignore_eos"):
+            if getattr(self, field):
+                raise InvalidRequest(
+                    "cannot be combined with a form that the answer must have",
+                    field=field,
+                )
 
     def _check_stops(self) -> None:
         if len(self.stop) > MAX_STOP_STRINGS:

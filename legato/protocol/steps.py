@@ -9,6 +9,7 @@ changed, so that a step's message does not grow with the history behind it.
 import msgspec
 
 from .errors import Failure
+from .grammar import Grammar
 
 
 class RowSampling(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -18,6 +19,7 @@ class RowSampling(msgspec.Struct, frozen=True, array_like=True, gc=False):
         seed: Always set: the engine draws one where the request has none.
         ends: Token ids that may not be sampled before ``min_tokens``.
         logprobs: Number of likeliest tokens to report; -1 reports nothing at all.
+        grammar: What the answer must look like, or None.
     """
 
     temperature: float
@@ -32,6 +34,7 @@ class RowSampling(msgspec.Struct, frozen=True, array_like=True, gc=False):
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     logit_bias: dict[int, float] = {}
+    grammar: Grammar | None = None
 
 
 class SlotOpen(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -43,7 +46,8 @@ class SlotOpen(msgspec.Struct, frozen=True, array_like=True, gc=False):
         prompt_tokens: Length of the prompt. The token sampled at position p (the
             position it will take) is output number ``p - prompt_tokens``.
         pages: The block table's first pages, shared prefix included.
-        history: Ids of prompt and answer so far, only if a penalty needs them.
+        history: Ids of prompt and answer so far, only if a penalty or a grammar needs
+            them.
     """
 
     slot: int

@@ -45,6 +45,9 @@ class HeldRunner:
     closed: bool = False
     fail_wait_at: int | None = None
 
+    def equip(self, grammars: object) -> None:
+        pass
+
     def launch(self, plan: StepPlan) -> "HeldStep":
         self.launched.append(plan.step)
         self.launching.release()

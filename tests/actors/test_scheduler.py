@@ -8,7 +8,9 @@ from legato.actors.orders import Order
 from legato.actors.restarts import RestartLimit
 from legato.actors.scheduler import Event, Scheduler
 from legato.actors.scheduling.settings import PlannerSettings
-from legato.gpu.fake import FAKE_LIMITS, FakeRunner, fake_answer
+from legato.actors.text import Speller
+from legato.gpu.fake import FAKE_LIMITS, FakeRunner, fake_answer, fake_text
+from legato.gpu.grammar import Grammars
 from legato.mailbox import LoopInbox
 from legato.protocol.core import CoreReport, StopCore, WhenIdle
 from legato.protocol.errors import Failure
@@ -57,6 +59,7 @@ class Stage:
             self._start_device,
             PlannerSettings(depth=depth),
             RestartLimit(restarts),
+            grammars=Grammars(Speller(fake_text)),
         )
 
     def _start_device(self) -> HandDevice:

@@ -6,7 +6,7 @@ from legato.actors.open_stream import OpenStream
 from legato.actors.orders import OrderLine
 from legato.actors.stages import Stages
 from legato.actors.streams import Streams
-from legato.actors.text import Vocabulary
+from legato.actors.text import AnswerForms, Vocabulary
 from legato.actors.tokenizer import Tokenizer
 from legato.actors.tracing import Tracer
 from legato.gpu.fake import fake_text
@@ -58,6 +58,7 @@ class Desk:
         self.tokenizer = Tokenizer(
             self.inbox,
             self.encoder,
+            AnswerForms((256,)),
             self.streams,
             self.line,
             self.tracer,

@@ -36,6 +36,14 @@ def test_batch_answers_every_prompt(capsys):
 
 
 @pytest.mark.slow
+def test_structured_output_has_its_form_or_says_that_it_was_cut(capsys):
+    asyncio.run(load("structured_output").main("fake"))
+    out = capsys.readouterr().out
+    assert out.startswith("{")
+    assert "Event(title=" in out or out.endswith("the answer was cut: no event\n")
+
+
+@pytest.mark.slow
 def test_cancel_on_disconnect_leaves_no_page_in_use(capsys):
     asyncio.run(load("cancel_on_disconnect").main("fake"))
     out = capsys.readouterr().out

@@ -1,6 +1,7 @@
 """What every runner keeps to, the fake one and the real one."""
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,10 @@ import pytest
 from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import ModelConfig, open_checkpoint
 from legato.gpu.fake import FakeRunner
+from legato.gpu.grammar import Grammars, Spelling
 from legato.gpu.runner import ModelRunner
 from legato.gpu.settings import RunnerSettings
+from legato.protocol.grammar import Grammar
 from legato.protocol.steps import (
     RowSampling,
     RunnerLimits,
@@ -34,6 +37,26 @@ LIMITS = RunnerLimits(
 )
 
 
+LETTERS = ' \n"{}[]:,.-0123456789abcdefghijklmnopqrstuvwxyzE+'
+END = 90
+
+
+def spell() -> Spelling:
+    """One token a character, and an end."""
+    tokens = [letter.encode() for letter in LETTERS]
+    tokens += [b""] * (LIMITS.vocab_size - len(tokens))
+    return Spelling(tokens, {END: "<end>"}, (END,), lambda text: ())
+
+
+@pytest.fixture(scope="module")
+def grammars() -> Grammars:
+    return Grammars(spell)
+
+
+def words(tokens: list[int]) -> str:
+    return "".join("$" if token == END else LETTERS[token] for token in tokens)
+
+
 @pytest.fixture(scope="module")
 def tiny_file(
     tmp_path_factory: pytest.TempPathFactory,
@@ -46,7 +69,9 @@ def tiny_file(
 
 
 @pytest.fixture(params=["fake", "reference", "paged", "native", "int8"])
-def runner(request: pytest.FixtureRequest, tiny_file: Path) -> Iterator[ModelRunner]:
+def runner(
+    request: pytest.FixtureRequest, tiny_file: Path, grammars: Grammars
+) -> Iterator[ModelRunner]:
     if request.param == "fake":
         made: ModelRunner = FakeRunner(LIMITS)
     else:
@@ -64,6 +89,7 @@ def runner(request: pytest.FixtureRequest, tiny_file: Path) -> Iterator[ModelRun
         )
         made = build_runner(checkpoint, settings)
         checkpoint.close()
+    made.equip(grammars)
     yield made
     made.close()
 
@@ -266,6 +292,62 @@ def test_logprobs_come_as_asked(runner: ModelRunner, theatre: SimpleNamespace) -
     assert zero is not None
     assert zero.ids == ()
     assert none is None
+
+
+BOUND = [
+    Grammar.regex("ab*c{3}"),
+    Grammar.json_schema({"enum": ["up", "down", 17]}),
+    Grammar.lark('start: "x" NUMBER "y"\nNUMBER: /[0-9]{2}/\n'),
+]
+PATTERNS = [r"ab*c{0,3}\$*", r'("(up|down)?"?|1?7?)\$*', r"x[0-9]{0,2}y?\$*"]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_grammar_binds_its_slot_alone(
+    runner: ModelRunner, theatre: SimpleNamespace, alone: list[int], temperature: float
+) -> None:
+    lines = [theatre.Line(PROMPT, GREEDY, 12, 0)]
+    for slot, grammar in enumerate(BOUND, 1):
+        wants = RowSampling(temperature, seed=5, grammar=grammar)
+        lines.append(theatre.Line(PROMPT[slot:], wants, 12, slot))
+    told = theatre.Stage(runner, chunk=7).play(lines)
+    assert told[0] == alone
+    for tokens, pattern in zip(told[1:], PATTERNS, strict=True):
+        assert re.fullmatch(pattern, words(tokens)), words(tokens)
+
+
+def test_only_the_end_comes_where_a_grammar_ends(
+    runner: ModelRunner, theatre: SimpleNamespace
+) -> None:
+    wants = RowSampling(1.0, grammar=Grammar.regex("abc"), logprobs=2)
+    line = theatre.Line(PROMPT, wants, 6, 0)
+    # The step after the end was in flight before the end was known.
+    assert words(theatre.Stage(runner).play([line])[0]) == "abc$$$"
+    assert not any(one.fault for one in line.sampled)
+    assert all(one.logprobs is not None for one in line.sampled)
+
+
+def test_a_grammar_goes_on_when_resumed_in_another_slot(
+    runner: ModelRunner, theatre: SimpleNamespace
+) -> None:
+    wants = RowSampling(1.0, seed=3, grammar=Grammar.regex("[a-c]{4}[x-z]{4}"))
+    whole = theatre.Stage(runner).play([theatre.Line(PROMPT, wants, 9, 0)])[0]
+    again = (*PROMPT, *whole[:5])
+    opened = SlotOpen(6, wants, len(PROMPT), tuple(range(20, 36)), again)
+    plan = StepPlan(0, (StepRow(6, 0, again, True),), (opened,))
+    tokens = [runner.launch(plan).wait().sampled[0].token]
+    for step in range(1, 4):
+        result = runner.launch(StepPlan(step, (), decodes=(6,))).wait()
+        tokens.append(result.sampled[0].token)
+    assert tokens == whole[5:]
+
+
+def test_a_slot_forgets_its_last_grammar(
+    runner: ModelRunner, theatre: SimpleNamespace, alone: list[int]
+) -> None:
+    wants = RowSampling(0.0, grammar=Grammar.regex("abc"))
+    theatre.Stage(runner).play([theatre.Line(PROMPT, wants, 2, 3)])
+    assert theatre.Stage(runner).play([theatre.Line(PROMPT, GREEDY, 12, 3)])[0] == alone
 
 
 def test_more_tokens_than_a_step_may_have_are_refused(runner: ModelRunner) -> None:

@@ -151,10 +151,11 @@ class Sequence:
 
     @property
     def needs_history(self) -> bool:
-        """Whether a penalty looks at the tokens so far."""
+        """Whether a penalty or a grammar looks at the tokens so far."""
         sampling = self.admit.sampling
         return (
-            sampling.presence_penalty != 0
+            sampling.grammar is not None
+            or sampling.presence_penalty != 0
             or sampling.frequency_penalty != 0
             or sampling.repetition_penalty != 1
         )

@@ -1,8 +1,17 @@
 """Text in and out: vocabularies, chat templates, byte decoding, stop strings."""
 
+from .forms import AnswerForms
 from .prompt import PromptEncoder
+from .speller import Speller
 from .stream import StreamText
 from .template import ChatTemplate
 from .vocabulary import Vocabulary
 
-__all__ = ["ChatTemplate", "PromptEncoder", "StreamText", "Vocabulary"]
+__all__ = [
+    "AnswerForms",
+    "ChatTemplate",
+    "PromptEncoder",
+    "Speller",
+    "StreamText",
+    "Vocabulary",
+]

@@ -17,6 +17,8 @@ from .tokenizer_file import file_material
 class Vocabulary:
     """Encode text and spell tokens.
 
+    ``table`` holds each id's bytes, ``hidden`` the names of control tokens by id.
+
     Args:
         material: The tokenizer and its table.
         source: What the checkpoint says of begin and end.
@@ -43,8 +45,8 @@ class Vocabulary:
         self.end_id = source.eos_id if source.add_eos else None
         self._plain = material.plain
         self._marked = material.marked
-        self._table = material.table
-        self._hidden = material.hidden
+        self.table = material.table
+        self.hidden = material.hidden
         self._forbidden = self.special_ids - {source.unk_id}
 
     @classmethod
@@ -89,12 +91,12 @@ class Vocabulary:
 
     def token_bytes(self, token: int) -> bytes:
         """Return a token's bytes; b"" for control tokens and ids out of range."""
-        return self._table[token] if 0 <= token < self.size else b""
+        return self.table[token] if 0 <= token < self.size else b""
 
     def token_text(self, token: int) -> str:
         """Show one token alone: control tokens by name, broken characters as U+FFFD."""
-        if token in self._hidden:
-            return self._hidden[token]
+        if token in self.hidden:
+            return self.hidden[token]
         return self.token_bytes(token).decode("utf-8", "replace")
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -11,6 +11,7 @@ from ...protocol.steps import TokenLogprobs
 from ..readback import integers, reals
 from .draw import block_width, draw
 from .logprobs import LogprobReport
+from .masks import apply_masks
 from .randomness import int64, uniform
 from .wishes import SlotWishes
 
@@ -59,6 +60,7 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> Sampled:
     for index, row in enumerate(rows):
         if not row.wishes.is_plain:
             row.wishes.adjust(logits[index], row.output)
+    _bind(logits, rows)
     peaks, tokens = likeliest(logits)
     drawn = [index for index, want in enumerate(wants) if want.temperature >= COLDEST]
     if drawn:
@@ -74,6 +76,15 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> Sampled:
     reports = report.complete(chosen)
     sound = {index: one for index, one in reports.items() if index not in faults}
     return Sampled(chosen, sound, faults)
+
+
+def _bind(logits: torch.Tensor, rows: Sequence[SampleRow]) -> None:
+    """Let no row break its grammar, whatever else it wishes."""
+    bound = [i for i, row in enumerate(rows) if row.wishes.matcher is not None]
+    if bound:
+        matchers = [rows[index].wishes.matcher for index in bound]
+        masks = [matcher.mask() for matcher in matchers if matcher is not None]
+        apply_masks(logits, bound, masks)
 
 
 def likeliest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

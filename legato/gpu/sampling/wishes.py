@@ -1,6 +1,7 @@
 """What one slot wants of its logits before a token is chosen.
 
-Penalties, bias and forbidden ends; the only sampling state that lives between steps.
+Penalties, bias, forbidden ends and a grammar; the only sampling state that lives
+between steps.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from ...protocol.steps import RowSampling
+from ..grammar import Matcher
 
 LARGEST = torch.finfo(torch.float32).max
 GREEDY = RowSampling(0.0)
@@ -33,6 +35,7 @@ class SlotWishes:
         history: Ids of prompt and answer so far, if a penalty needs them.
         vocab_size: Ids beyond are ignored.
         device: Of the logits.
+        matcher: Follows the answer's grammar, if it has one.
     """
 
     def __init__(
@@ -43,9 +46,11 @@ class SlotWishes:
         history: Sequence[int],
         vocab_size: int,
         device: torch.device,
+        matcher: Matcher | None = None,
     ) -> None:
-        self.fault = fault_of_numbers(sampling)
-        self.sampling = sampling = GREEDY if self.fault else sampling
+        self._fault = fault_of_numbers(sampling)
+        self.sampling = sampling = GREEDY if self._fault else sampling
+        self.matcher = matcher
         self._device = device
         bias = {t: b for t, b in sampling.logit_bias.items() if 0 <= t < vocab_size}
         self._bias_ids = self._ids(bias)
@@ -58,6 +63,13 @@ class SlotWishes:
         if self.has_penalty:
             known = [token for token in history if 0 <= token < vocab_size]
             self._count(known[:prompt_tokens], known[prompt_tokens:], vocab_size)
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it; "" if nothing is."""
+        if self._fault or self.matcher is None:
+            return self._fault
+        return self.matcher.fault
 
     @property
     def has_penalty(self) -> bool:
@@ -87,7 +99,9 @@ class SlotWishes:
             logits.index_fill_(0, self._ends, float("-inf"))
 
     def note(self, token: int) -> None:
-        """Count a token that was chosen."""
+        """Count a token that was chosen, and follow the grammar past it."""
+        if self.matcher is not None:
+            self.matcher.advance(token)
         if self.counts is not None:
             self.counts[token] += 1
 
