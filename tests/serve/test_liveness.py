@@ -22,6 +22,7 @@ def chat(text, **fields):
     return {"messages": [{"role": "user", "content": text}], **fields}
 
 
+@pytest.mark.slow
 async def test_health_answers_before_a_long_prefill_ends():
     limits = msgspec.structs.replace(FAKE_LIMITS, max_step_tokens=16)
     async with (
@@ -79,6 +80,7 @@ async def test_the_servers_own_pings_outlive_a_stream_longer_than_their_timeout(
         assert events[-1]["response"]["usage"]["output_tokens"] == 150
 
 
+@pytest.mark.slow
 async def test_a_key_is_in_no_log_and_in_no_answer(caplog):
     caplog.set_level(logging.DEBUG)
     async with running(FakeModel(), api_keys=("sk-secret",)) as run:

@@ -54,6 +54,7 @@ async def test_a_character_is_never_shown_in_parts(size):
         assert not any("\ufffd" in part for part in parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
 async def test_the_bytes_of_a_stream_grow_with_its_tokens_and_no_faster(path):
     async with (
