@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import json
 from pathlib import Path
 
 import httpx
@@ -97,3 +98,64 @@ def test_fastapi_app_serves_its_own_endpoint_and_the_protocols():
             assert answer["usage"]["completion_tokens"] == 3
 
     asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_starlette_app_serves_its_own_endpoint_and_the_protocols():
+    app = load("starlette_app").make_app("fake")
+
+    async def main():
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://x") as client,
+        ):
+            summary = await client.post("/summary", content="It rained.")
+            assert summary.status_code == 200
+            assert summary.text
+            models = (await client.get("/llm/v1/models")).json()
+            assert [model["id"] for model in models["data"]] == ["fake"]
+            described = (await client.get("/llm/openapi.json")).json()
+            assert described["servers"] == [{"url": "/llm"}]
+            page = {"origin": "https://chat.example"}
+            assert (await client.get("/llm/v1/models", headers=page)).is_success
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_aiohttp_app_pushes_tokens_and_lets_go_of_who_leaves():
+    pytest.importorskip("aiohttp")
+    from aiohttp.test_utils import TestClient, TestServer
+
+    example = load("aiohttp_app")
+
+    async def main():
+        async with TestClient(TestServer(example.make_app("fake"))) as client:
+            engine = client.server.app[example.ENGINE]
+            socket = await client.ws_connect("/ask")
+            await socket.send_str("hi")
+            pieces = [await socket.receive_str()]
+            while pieces[-1]:
+                pieces.append(await socket.receive_str())
+            assert "".join(pieces)
+            await socket.send_str("x" * 5000)
+            assert "context" in (await socket.receive_json())["error"]
+            await socket.send_str("hi")
+            await socket.receive_str()
+            await socket.close()
+            await engine.wait_idle()
+            assert engine.stats().core.pages_used == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_worker_answers_every_job_and_outlives_a_bad_one(capsys):
+    worker = load("worker")
+    jobs = [json.dumps({"id": n, "prompt": f"job {n}"}) for n in range(12)]
+    jobs.append(json.dumps({"id": 12, "prompt": "x" * 5000}))
+    asyncio.run(worker.main("fake", jobs))
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(answer["id"] for answer in answers) == list(range(13))
+    assert [answer["id"] for answer in answers if "error" in answer] == [12]
