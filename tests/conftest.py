@@ -61,9 +61,9 @@ class Aftermath:
             return opened
 
         def spy_hear(assembly: Assembly, report: CoreReport) -> None:
+            hear(assembly, report)
             for ended in report.output.ended if report.output else ():
                 self.ends[assembly.streams, ended.request] += 1
-            hear(assembly, report)
 
         monkeypatch.setattr(Streams, "open", spy_open)
         monkeypatch.setattr(Assembly, "_hear", spy_hear)

@@ -5,6 +5,7 @@ Run as ``python -m legato.actors.core_child ORDERS_FD REPORTS_FD``, with the pic
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import pickle
@@ -23,6 +24,7 @@ from ..mailbox import (
     RemoteInbox,
 )
 from ..protocol.core import CoreReport, StopCore
+from ..protocol.errors import Failure
 from ..protocol.requests import Admit
 from .core import CoreSpec, new_loop
 from .orders import Order
@@ -75,12 +77,17 @@ async def serve(
     )
     inbox = spec.inbox()
     scheduler = spec.scheduler(inbox, reports)
-    passing = asyncio.create_task(pass_on(orders, inbox.address()))
     try:
-        await scheduler.run()
+        async with asyncio.TaskGroup() as group:
+            passing = group.create_task(pass_on(orders, inbox.address()))
+            await scheduler.run()
+            passing.cancel()
+    except* Exception as errors:
+        # The parent hears the cause, and its keeper has another core take over.
+        with contextlib.suppress(MailboxBroken):
+            reports.put_nowait(CoreReport(lost=Failure.of(errors.exceptions[0])))
+        raise
     finally:
-        passing.cancel()
-        await asyncio.wait([passing])
         await orders.aclose()
         try:
             await reports.aclose()

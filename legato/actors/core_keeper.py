@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..mailbox import Address
 from ..protocol.core import CoreReport
-from ..protocol.errors import Failure, LegatoError
+from ..protocol.errors import Failure
 from .core import Core
 from .orders import Order, OrderLine
 from .restarts import RestartLimit
@@ -87,7 +87,6 @@ class CoreKeeper:
         """Replace each core that is lost, until cancelled or past the limit."""
         while True:
             await self._lost.wait()
-            self._lost.clear()
             core = self._core
             if core is not None:
                 core.stop()
@@ -96,9 +95,11 @@ class CoreKeeper:
                 self._on_failure(self._cause)
                 return
             log.error("the core was lost and is replaced: %s", self._cause.message)
+            # Not before: if this actor fails on the way, its next life goes on here.
+            self._lost.clear()
             try:
                 await self.start()
-            except LegatoError as error:
+            except Exception as error:  # a system without processes left, for example
                 self._cause = Failure.of(error)
                 self._lost.set()
 

@@ -116,14 +116,16 @@ class ProcessCore:
 
     async def _pass_on(self) -> None:
         assert self._inbox is not None, "started after the inbox is open"
+        told = False
         while True:
             try:
                 batch = await self._inbox.drain()
             except (MailboxBroken, MailboxClosed):
                 break
             for report in batch:
+                told = told or report.lost is not None
                 self._put(report)
-        if not self._stopping:
+        if not (self._stopping or told):
             await self._reap()
             failure = Failure.of(EngineFailed(self._obituary()))
             self._put(CoreReport(lost=failure))

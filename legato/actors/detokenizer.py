@@ -7,6 +7,7 @@ waits, groups it by stream, and wakes each reader at most once.
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from ..mailbox import LoopInbox
@@ -41,9 +42,11 @@ class Detokenizer:
         self._tracer = tracer
         self._on_news = on_news
         self._num_traced = 0
+        self._untold: deque[CoreReport] = deque()
 
     async def run(self) -> None:
         """Work until cancelled; what waits in the inbox then is lost on purpose."""
+        self._tell()  # what this actor left untold if it failed before
         while True:
             reports = await self._inbox.drain()
             if self._tracer.on:
@@ -62,11 +65,20 @@ class Detokenizer:
         token: one decoding and one waking for each reader, whatever came for it.
         """
         began_s = time.perf_counter()
+        self._untold += reports
         outputs = [report.output for report in reports if report.output is not None]
         if outputs:
-            self._deliver(outputs, began_s)
-        for report in reports:
-            self._on_news(report)
+            try:
+                self._deliver(outputs, began_s)
+            except Exception as error:
+                self._spoil(outputs, error)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Pass the reports on; one is done with only once it was heard."""
+        while self._untold:
+            self._on_news(self._untold[0])
+            self._untold.popleft()
 
     def _deliver(self, outputs: Sequence[StepOutput], began_s: float) -> None:
         touched: list[OpenStream] = []
@@ -94,6 +106,18 @@ class Detokenizer:
             self._settle(stream, ends.get(stream.request) if ends else None, began_s)
         if self._tracer.on:
             self._trace(outputs, began_s)
+
+    def _spoil(self, outputs: Sequence[StepOutput], error: Exception) -> None:
+        """End the streams of output that could not be delivered.
+
+        How much of it was is not known, and a gap in a text would be worse than an end.
+        """
+        log.exception("the output of a step cannot be delivered")
+        emitted = {token.request for output in outputs for token in output.emitted}
+        ended = {end.request for output in outputs for end in output.ended}
+        for request in emitted | ended:
+            self._streams.cancel(request)
+            self._streams.fail(request, error)
 
     def _trace(self, outputs: Sequence[StepOutput], began_s: float) -> None:
         tracer, delivered_s = self._tracer, time.perf_counter()

@@ -4,6 +4,7 @@ It takes plans and publishes results. It never waits for the host when a plan is
 waiting, and it knows nothing of requests or text. It alone touches the runner.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -12,6 +13,8 @@ from ..gpu.runner import ModelRunner, StepHandle
 from ..mailbox import MailboxBroken, MailboxClosed, ThreadInbox
 from ..protocol.errors import Failure, InvalidModel, InvalidSetting
 from ..protocol.steps import DeviceFailed, DeviceReady, StepPlan, StepResult
+
+log = logging.getLogger("legato.device")
 
 Event = DeviceReady | DeviceFailed | StepResult
 
@@ -73,17 +76,22 @@ class Executor:
         failed: DeviceFailed | None = None
         try:
             runner = self._build()
+            ready = DeviceReady(runner.limits, runner.memory_report)
         except BaseException as error:
             fatal = isinstance(error, InvalidModel | InvalidSetting)
             failed = DeviceFailed(Failure.of(error), fatal)
         else:
-            self._report(DeviceReady(runner.limits, runner.memory_report))
+            self._report(ready)
             try:
                 self._step(runner)
             except BaseException as error:
                 failed = DeviceFailed(Failure.of(error))
-            finally:
+            try:
                 runner.close()
+            except BaseException as error:
+                # Nothing can be done about it, and whoever waits must not wait for ever.
+                log.exception("the device cannot be freed")
+                failed = failed or DeviceFailed(Failure.of(error))
         # Last of all: by then the device's memory is free, and no result of this
         # thread can follow its failure.
         self._inbox.close()

@@ -84,6 +84,7 @@ class Tokenizer:
         self._tracer = tracer
         self._max_context = max_context
         self._ends = tuple(ends)
+        self._under_way: dict[int, Generate] = {}
 
     async def run(self) -> None:
         """Work until cancelled. A prompt being encoded then finishes in its thread."""
@@ -91,9 +92,12 @@ class Tokenizer:
         free = asyncio.Semaphore(MAX_AHEAD)
         try:
             async with asyncio.TaskGroup() as jobs:
+                # What this actor left undone if it failed before.
+                again = list(self._under_way.values())
                 while True:
                     await free.acquire()
-                    job = await self._inbox.get()
+                    job = again.pop() if again else await self._inbox.get()
+                    self._under_way[job.request] = job
                     jobs.create_task(self._encode(job, threads, free))
         finally:
             # Off the loop: an encoding cannot be interrupted, and may take seconds.
@@ -119,6 +123,7 @@ class Tokenizer:
             self._streams.fail(job.request, error)
         finally:
             free.release()
+        del self._under_way[job.request]  # only here: not if this actor is failing
 
     def _prepare(self, job: Generate) -> tuple[tuple[int, ...], Grammar | None]:
         """Do all that takes long; called in a thread."""

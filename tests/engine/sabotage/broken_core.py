@@ -1,0 +1,75 @@
+"""Cores that break once, in this process or in a child; built by name from there."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from legato.actors import core_child
+from legato.actors.executor import Executor
+from legato.actors.instruments import Instruments
+from legato.actors.scheduler import Scheduler
+from legato.actors.scheduling.planner import Planner
+from legato.gpu.fake import FakeRunner, FakeStep
+
+Place = tuple[Any, str, int]
+
+
+class Fault(Exception):
+    """Nobody thought of it."""
+
+
+def break_once(owner: Any, name: str, at: int) -> Callable[[], None]:
+    """Have a method raise at one of its calls, from 0, and work at all others.
+
+    Returns:
+        Takes the fault back, if it has not struck.
+    """
+    original, calls = getattr(owner, name), 0
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls <= at:
+            return original(*arguments, **options)
+        setattr(owner, name, original)
+        raise Fault(f"{name} broke")
+
+    setattr(owner, name, broken)
+    return lambda: setattr(owner, name, original)
+
+
+PLACES: dict[str, Place] = {
+    "scheduler admits": (Planner, "admit", 2),
+    "scheduler plans": (Planner, "plan", 5),
+    "scheduler commits": (Planner, "commit", 5),
+    "scheduler cancels": (Planner, "cancel", 0),
+    "scheduler pauses": (Planner, "credit", 0),
+    "scheduler reports": (Scheduler, "_report", 9),
+    "scheduler measures": (Instruments, "note_step", 3),
+    "executor takes": (Executor, "_waiting", 0),
+    "device launches": (FakeRunner, "launch", 5),
+    "device steps": (FakeStep, "wait", 5),
+    "orders are passed on": (sys.modules.get("__main__", core_child), "hand_over", 2),
+}
+
+
+def build(place: str, marker: str) -> FakeRunner:
+    """Make a runner in a core that breaks at a place; the next core is whole."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        pass
+    else:
+        break_once(*PLACES[place])
+    return FakeRunner(step_s=0.0005)
+
+
+def build_unclosable(marker: str) -> FakeRunner:
+    """Make a runner that fails at its fifth step, and then cannot be freed."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return FakeRunner()
+    break_once(FakeRunner, "close", 0)
+    return FakeRunner(fail_at=5)
