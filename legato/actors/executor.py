@@ -89,7 +89,7 @@ class Executor:
             try:
                 runner.close()
             except BaseException as error:
-                # Nothing can be done about it, and whoever waits must not wait for ever.
+                # Nobody can help it, and whoever waits must not wait for ever.
                 log.exception("the device cannot be freed")
                 failed = failed or DeviceFailed(Failure.of(error))
         # Last of all: by then the device's memory is free, and no result of this

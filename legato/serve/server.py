@@ -1,7 +1,8 @@
 """The server process: listens, serves the application, drains and goes.
 
 SIGTERM or SIGINT closes the door: newcomers get 503, answers under way finish, then
-every socket closes with 1012 (the service restarts). A second signal does not wait.
+every socket closes with 1012 (the service restarts). Answers that do not finish in time
+end with an error, since every answer has an end. A second signal does not wait.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager
 from types import FrameType
 from typing import Any, Protocol
@@ -25,6 +26,8 @@ from .socket_transport import SocketTransport
 from .transport import http_transport
 
 FORCED_EXIT_S = 5
+# For answers that were ended to tell it their clients.
+LAST_WORDS_S = 2.0
 TICK_S = 1.0
 log = logging.getLogger("legato.serve")
 
@@ -36,6 +39,10 @@ class OpenableBackend(
 ):
     """An engine that the server opens and closes itself."""
 
+    async def drain(self, deadline_s: float) -> None:
+        """Admit nothing more, and end what is still open at the deadline."""
+        ...
+
 
 class Server(uvicorn.Server):
     """Uvicorn, with a drain before its shutdown.
@@ -43,10 +50,17 @@ class Server(uvicorn.Server):
     Args:
         app: What it serves.
         settings: Addresses and deadlines.
+        end_answers: Ends the answers that are under way when the drain's time is up.
     """
 
-    def __init__(self, app: Application, settings: ServeSettings) -> None:
+    def __init__(
+        self,
+        app: Application,
+        settings: ServeSettings,
+        end_answers: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         super().__init__(uvicorn_config(app, settings))
+        self._end_answers = end_answers
         self._gate = app.gate
         self._drain_s = settings.drain_s
         self._asked = asyncio.Event()
@@ -110,6 +124,11 @@ class Server(uvicorn.Server):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._drain_s):
                 await self._emptied()
+        if self._gate.inside and self._end_answers is not None:
+            await self._end_answers()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self._gate.emptied()
         await super().shutdown(sockets)
 
     async def _emptied(self) -> None:
@@ -190,7 +209,12 @@ async def serve(
     """
     settings = settings or ServeSettings()
     listener = listener or listen(settings)
-    server = Server(create_app(engine, settings), settings)
+
+    async def end_answers() -> None:
+        if engine.state == "ready":
+            await engine.drain(0.0)
+
+    server = Server(create_app(engine, settings), settings, end_answers)
     host, port = listener.getsockname()[:2]
     on_listening(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     failures: list[LegatoError] = []
