@@ -12,6 +12,7 @@ from ..protocol.errors import (
     LegatoError,
 )
 from ..version import __version__
+from .bench import bench
 from .chat import chat
 from .generate import generate
 from .models import models
@@ -53,5 +54,5 @@ def main() -> None:
     """
 
 
-for command in (chat, generate, serve, trace, models):
+for command in (chat, generate, serve, bench, trace, models):
     main.add_command(command)
