@@ -10,11 +10,11 @@ import time
 
 from msgspec import structs
 
+from ..protocol.amend import Amend
 from ..protocol.errors import Failure, LegatoError
 from ..protocol.requests import (
     Admit,
     Cancel,
-    Credit,
     Delta,
     Ended,
     FinishReason,
@@ -24,17 +24,16 @@ from ..protocol.requests import (
 from ..protocol.steps import TokenLogprobs
 from .backlog import Backlog, Wait
 from .bell import Bell
+from .flow import Flow
 from .observer import StreamObserver
 from .orders import OrderLine
 from .stages import Stages
+from .terms import Terms
 from .text import StreamText, Vocabulary
 
 log = logging.getLogger("legato.streams")
 
-# A reader that leaves so many tokens unread is paused, and runs again below the lower
-# bound: far enough apart that a reader near the limit does not flip at every token.
-PAUSE_AT_TOKENS = 256
-RESUME_AT_TOKENS = 64
+PAUSE_AT_TOKENS = 256  # unread, and until they are read
 
 
 class OpenStream:
@@ -75,32 +74,44 @@ class OpenStream:
         self._observer = observer
         self._wait = Wait(backlog, generate.prompt)
         self._unread = 0
-        self._paused = False
+        self._lags = False
+        self.flow = Flow(generate.request, core)
+        self.terms = Terms(core)
         self._token_at_s = 0.0
         self._last: Delta | None = None
         self.bell = Bell(f"stream {generate.request}")
-        self._decided: asyncio.Future[None] | None = None
+        self._decided = asyncio.Event()
 
     @property
     def request(self) -> int:
         """The engine's number."""
         return self.generate.request
 
+    @property
+    def is_starved(self) -> bool:
+        """Whether its reader has read all that it granted, and waits for more."""
+        return self.flow.is_out and not self._unread and not self.ended
+
     async def decided(self) -> None:
         """Wait until it is handed to the core, or has ended before."""
-        while self.admit is None and not self.ended:
-            if self._decided is None:
-                self._decided = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._decided)
+        await self._decided.wait()
 
     def note_admitted(self, order: Admit) -> None:
-        """Keep what the core was told, for the next one."""
-        self.admit = order
-        self._wake_decided()
+        """Keep what the core was told, for the next one; then what came before it."""
+        self.admit = self.terms.open(order)
+        self._decided.set()
+        self.flow.open()
 
-    def _wake_decided(self) -> None:
-        if self._decided is not None and not self._decided.done():
-            self._decided.set_result(None)
+    def grant(self, tokens: int) -> None:
+        """Give the reader more tokens; without a limit it gets all anyway."""
+        if not self.ended and self.flow.ration is not None:
+            self.flow.ration.grant(tokens)
+            self.settle(None, time.perf_counter())
+
+    def amend(self, amend: Amend) -> None:
+        """Change limits under way, for this core and those after it."""
+        if not self.ended:
+            self.admit = self.terms.amend(self.admit, amend)
 
     def take(self) -> Delta | None:
         """Take what is new, decoded now and in one piece; None if nothing is.
@@ -113,9 +124,9 @@ class OpenStream:
         if not self._unread or self.ended:
             return None
         self._unread = 0
-        if self._paused:
-            self._paused = False
-            self._core.put_urgent(Credit(self.request, True))
+        if self._lags:
+            self._lags = False
+            self.flow.lag(False)
         try:
             if not self._matching:
                 self._push(False)
@@ -123,7 +134,9 @@ class OpenStream:
         except Exception as error:
             self.spoil(error)
             return None
-        return Delta(text, ids, logprobs) if text or ids else None
+        # A reader whose credit is used up must come to know, or it would wait for ever.
+        new = text or ids or self.flow.is_out
+        return Delta(text, ids, logprobs) if new else None
 
     def settle(self, ended: Ended | None, now_s: float) -> None:
         """Let the reader have what arrived, with the end if there is one.
@@ -139,6 +152,10 @@ class OpenStream:
             self.arrived.clear()  # run past the end, and nobody's
             self.arrived_logprobs.clear()
             fresh = 0
+        elif self.flow.ration is not None:
+            fresh, ended = self.flow.share(
+                self.arrived, self.arrived_logprobs, fresh, ended
+            )
         if fresh:
             self._observe(fresh, now_s)
             self._unread += fresh
@@ -147,9 +164,9 @@ class OpenStream:
         if ended is not None:
             self.end(ended)
         elif fresh:
-            if self._unread > PAUSE_AT_TOKENS and not self._paused:
-                self._paused = True
-                self._core.put_urgent(Credit(self.request, False))
+            if self._unread > PAUSE_AT_TOKENS and not self._lags:
+                self._lags = True
+                self.flow.lag(True)
             self.bell.ring()
 
     def _push(self, end_token: bool) -> None:
@@ -213,19 +230,29 @@ class OpenStream:
     def resume(self) -> None:
         """Tell a new core to go on from what was emitted, if that is still wanted."""
         admit = self.admit
-        if self.ended or admit is None:
-            return  # an order to admit it is still to come
-        num_emitted = len(self._emitted) + len(self.arrived)
-        usage = Usage(len(admit.prompt), num_emitted)
+        if self.ended or admit is None or self.flow.final is not None:
+            return  # an order to admit it is still to come, or it has ended
+        usage = Usage(len(admit.prompt), len(self._emitted) + len(self.arrived))
         if self._num_to_stop is not None:
             self.end(Ended(self.request, FinishReason.STOP, usage))
         elif self.cancelled:
             self.end(Ended(self.request, FinishReason.CANCELLED, usage))
         else:
-            emitted = (*self._emitted, *self.arrived)
-            self._core.put_nowait(structs.replace(admit, emitted=emitted))
-            if self._paused:
-                self._core.put_urgent(Credit(self.request, False))
+            emitted = (*self._emitted, *self.arrived, *self.flow.withheld)
+            most = max(admit.max_tokens, len(emitted))
+            admit = structs.replace(admit, emitted=emitted, max_tokens=most)
+            self._core.put_nowait(admit)
+            self.flow.repeat()
+
+    def cancel(self) -> None:
+        """End it early: here, if the core has nothing more to say of it."""
+        final = self.flow.final
+        if self.admit is None or final is not None:
+            usage = Usage(0, 0) if final is None else final.usage
+            self.end(Ended(self.request, FinishReason.CANCELLED, usage))
+        else:
+            self.cancelled = True
+            self._core.put_urgent(Cancel(self.request))
 
     def abandon(self) -> None:
         """Note that nobody reads it any more; what it ends with is nobody's."""
@@ -234,7 +261,8 @@ class OpenStream:
 
     def _close(self, reason: FinishReason, usage: Usage) -> None:
         self.ended = True
-        self._wake_decided()
+        self.flow.close()
+        self._decided.set()
         self._wait.end()
         self.stages.ended_s = time.perf_counter()
         self._observer.ended(reason, usage, self.stages)

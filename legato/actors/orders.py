@@ -15,6 +15,7 @@ from ..mailbox import (
     MailboxFull,
     MailboxStats,
 )
+from ..protocol.amend import Amend
 from ..protocol.core import StopCore, WhenIdle
 from ..protocol.errors import EngineClosed
 from ..protocol.requests import Admit, Cancel, Credit
@@ -29,7 +30,15 @@ class SetBatching(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=Tr
 
 
 Order = (
-    Admit | Cancel | Credit | SetBatching | WhenIdle | StartTrace | StopTrace | StopCore
+    Admit
+    | Amend
+    | Cancel
+    | Credit
+    | SetBatching
+    | WhenIdle
+    | StartTrace
+    | StopTrace
+    | StopCore
 )
 
 

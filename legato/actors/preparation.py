@@ -14,6 +14,7 @@ import msgspec
 
 from ..gpu.grammar import Grammars
 from ..mailbox import MailboxBroken, MailboxClosed
+from ..protocol.amend import Amend
 from ..protocol.errors import Failure
 from ..protocol.grammar import Grammar
 from ..protocol.requests import Admit, Credit, Ended, FinishReason, StepOutput, Usage
@@ -81,6 +82,13 @@ class Preparation:
         held = self._held.get(order.request)
         if held is not None:
             held.granted = order.granted
+        return held is not None
+
+    def amend(self, order: Amend) -> bool:
+        """Change a request that waits here; say whether it does."""
+        held = self._held.get(order.request)
+        if held is not None:
+            held.admit = order.applied(held.admit)
         return held is not None
 
     def release(self, request: int) -> tuple[Admit, bool] | None:

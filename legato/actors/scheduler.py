@@ -12,20 +12,11 @@ from typing import Protocol
 
 from ..gpu.grammar import Grammars
 from ..mailbox import Address, LoopInbox, MailboxBroken, MailboxClosed
+from ..protocol.amend import Amend
 from ..protocol.core import CoreReport, StopCore, WhenIdle
 from ..protocol.errors import EngineClosed, Failure, LegatoError
-from ..protocol.requests import (
-    Admit,
-    Cancel,
-    Credit,
-    FinishReason,
-)
-from ..protocol.steps import (
-    DeviceFailed,
-    DeviceReady,
-    StepPlan,
-    StepResult,
-)
+from ..protocol.requests import Admit, Cancel, Credit, FinishReason
+from ..protocol.steps import DeviceFailed, DeviceReady, StepPlan, StepResult
 from ..protocol.tracing import StartTrace, StopTrace
 from .instruments import Instruments
 from .orders import Order, SetBatching
@@ -155,6 +146,9 @@ class Scheduler:
             case Credit():
                 if not self._preparation.credit(event):
                     self._running.credit(event, now_s)
+            case Amend():
+                if not self._preparation.amend(event):
+                    self._running.amend(event)
             case SetBatching():
                 self._running.set_batching(event.batching, now_s)
                 self._stats_at_s = 0.0  # whoever changed it wants to see it

@@ -6,7 +6,7 @@ From the request to its reader's leaving. All of it lives in the front end's loo
 from collections.abc import Iterator, Mapping
 
 from ..protocol.errors import Failure, LegatoError
-from ..protocol.requests import Cancel, Ended, FinishReason, Generate, Usage
+from ..protocol.requests import Cancel, Generate
 from .backlog import Backlog
 from .observer import StreamObserver
 from .open_stream import OpenStream
@@ -54,14 +54,8 @@ class Streams:
     def cancel(self, request: int) -> None:
         """End a stream early; the reader still gets its terminal event."""
         stream = self._open.get(request)
-        if stream is None or stream.ended or stream.cancelled:
-            return
-        if stream.admit is None:
-            nothing = Usage(0, 0)
-            stream.end(Ended(request, FinishReason.CANCELLED, nothing))
-        else:
-            stream.cancelled = True
-            self._core.put_urgent(Cancel(request))
+        if stream is not None and not (stream.ended or stream.cancelled):
+            stream.cancel()
 
     def forget(self, request: int) -> None:
         """Let go of a stream whose reader has left, and cancel it if it runs."""

@@ -165,6 +165,7 @@ class Tokenizer:
             raise Overloaded(
                 "the scheduler's queue is full", retry_after_s=1.0
             ) from None
+        stream.terms.room = self._max_context - len(ids)
         stream.note_admitted(order)
 
 

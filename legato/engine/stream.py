@@ -10,8 +10,12 @@ from collections.abc import Callable
 from types import TracebackType
 
 from ..actors.open_stream import OpenStream
+from ..actors.ration import MAX_CREDIT
 from ..actors.streams import Streams
+from ..protocol.amend import Amend
 from ..protocol.requests import Completion, Delta, FinishReason, Usage
+from ..protocol.sampling import whole
+from .terms import MAX_PRIORITY
 
 
 class Stream:
@@ -46,6 +50,51 @@ class Stream:
     def cancel(self) -> None:
         """End the answer early; the last delta then says ``cancelled``. Idempotent."""
         self._streams.cancel(self.request)
+
+    def limit(self, credit: int) -> None:
+        """Read at most so many tokens, and more as ``grant`` allows them.
+
+        When they are used up the sequence is paused: it takes no row of any step, and
+        its pages may be given to others.
+
+        Raises:
+            InvalidRequest: Not a whole number from 0.
+        """
+        whole(credit, "credit", 0, MAX_CREDIT)
+        self._opened.flow.limit(credit)
+
+    def grant(self, tokens: int) -> None:
+        """Allow more tokens to be read; it goes on where it was.
+
+        Raises:
+            InvalidRequest: Not a whole number from 1.
+        """
+        whole(tokens, "tokens", 1, MAX_CREDIT)
+        self._opened.grant(tokens)
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether all that was granted has been read, and more could come."""
+        return self._opened.is_starved
+
+    def amend(
+        self, *, max_tokens: int | None = None, priority: int | None = None
+    ) -> None:
+        """Change the answer under way; None leaves a term as it is.
+
+        Args:
+            max_tokens: Most tokens in all; an answer that has as many ends at once,
+                with the reason ``length``. Cut to what the context holds.
+            priority: Lower runs earlier.
+
+        Raises:
+            InvalidRequest: A value out of range.
+        """
+        if max_tokens is not None:
+            whole(max_tokens, "max_tokens", 1, MAX_CREDIT)
+        if priority is not None:
+            whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
+        self._opened.amend(Amend(self.request, max_tokens, priority))
 
     def close(self) -> None:
         """Let go of the answer; nothing more can be read. Idempotent."""

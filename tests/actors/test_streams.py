@@ -88,7 +88,7 @@ class Desk:
         params = SamplingParams.of({"seed": 1, **options})
         generate = Generate(request, "hello", params)
         stream = self.streams.open(generate)
-        stream.admit = admission(generate, (104, 105), 2048, (256,))
+        stream.note_admitted(admission(generate, (104, 105), 2048, (256,)))
         return stream
 
     def step(self, text: bytes, request: int = 1, ended: Ended | None = None) -> None:

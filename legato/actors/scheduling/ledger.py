@@ -149,6 +149,11 @@ class Ledger:
         for flight in self._fences():
             flight.parted[sequence.request] = sequence
 
+    def note_last(self, sequence: Sequence) -> None:
+        """Note that a step in flight holds a sequence's last row after all."""
+        for flight in self._fences():
+            flight.last.append(sequence)
+
     def land(self, result: StepResult) -> Flight:
         """Take the oldest flight out.
 

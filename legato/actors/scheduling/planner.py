@@ -9,12 +9,15 @@ all sequences; its rooms own one aspect each:
     storage      slots and pages (pages, prefix) pressure    who gives them back
     twins        who shares whose prefill        deadlines   whose time is up
     roster       where each sequence is          pace        rates of the last seconds
+    amendment    what changes under way
 """
 
+from ...protocol.amend import Amend
 from ...protocol.errors import DeadlineExceeded, Failure
 from ...protocol.requests import Admit, Cancel, Credit, FinishReason, StepOutput
 from ...protocol.steps import RunnerLimits, StepPlan, StepResult
 from .admission import Admission
+from .amendment import Amendment
 from .batching import Batching
 from .composer import Composer
 from .deadlines import Deadlines
@@ -77,12 +80,12 @@ class Planner:
             self._roster, self._storage, self._twins, self._pressure
         )
         self._admission = Admission(limits, settings, self._roster, self._pace)
+        self._amendment = Amendment(
+            limits, self._roster, self._ledger, self._settlement
+        )
         self._deadlines = Deadlines(self._roster.live)
-        self._num_admitted = 0
-        self._num_steps = 0
-        self._num_rows = 0
-        self._num_tokens = 0
-        self._num_losses = 0
+        self._num_admitted = self._num_losses = 0
+        self._num_steps = self._num_rows = self._num_tokens = 0
 
     def admit(self, request: Admit, now_s: float) -> None:
         """Take a request in.
@@ -134,6 +137,10 @@ class Planner:
         if sequence.slot is not None and not sequence.paused:
             self._pressure.watch(sequence)
             self._twins.promise(sequence)
+
+    def amend(self, amend: Amend) -> None:
+        """Change a request; one that has said enough ends with the next output."""
+        self._amendment.apply(amend)
 
     def plan(self, now_s: float) -> StepPlan | None:
         """Compose the next step, or say None: nothing can run now.
