@@ -11,6 +11,7 @@ from ..protocol.openai.refusal import Refusal
 from .admin import Admin
 from .backend import Backend
 from .catalog import Catalog
+from .chat import ChatEndpoint, Chats, ChatSocketEndpoint
 from .debug import OPEN_PATHS as DEBUG_PATHS
 from .debug import DebugEndpoint
 from .exchange import ClientGone, Exchange, read_headers
@@ -32,6 +33,8 @@ from .socket import Socket
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
 OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS | DESCRIPTION_PATHS | PLAYGROUND_PATHS
+# The second is where the AI SDK's transports look unless told otherwise.
+CHAT_PATHS = ("/v1/chat", "/api/chat")
 SocketHandler = Callable[[Socket, str], Awaitable[None]]
 
 
@@ -51,9 +54,13 @@ class Application:
         )
         self._keys = KeyRing(settings.api_keys)
         self._health = Health(engine, self.gate)
+        chats = Chats(engine, self.gate, settings)
+        chat_sockets = ChatSocketEndpoint(engine, self.gate, settings, chats)
+        chat = ChatEndpoint(engine, self.gate, chats)
         self._sockets: dict[str, SocketHandler] = {
             "/v1/responses": ResponsesEndpoint(engine, self.gate, settings),
             "/v1/realtime": RealtimeEndpoint(engine, self.gate, settings),
+            **dict.fromkeys(CHAT_PATHS, chat_sockets),
         }
         admin = Admin(engine, enabled=bool(self._keys))
         catalog = Catalog(engine)
@@ -61,6 +68,7 @@ class Application:
             {
                 ("/v1/chat/completions", "POST"): chat_endpoint(engine, self.gate),
                 ("/v1/completions", "POST"): completion_endpoint(engine, self.gate),
+                **{(at, "POST"): chat.send for at in CHAT_PATHS},
                 ("/v1/models", "GET"): catalog.list,
                 ("/admin/batching", "GET"): admin.show_batching,
                 ("/admin/batching", "POST"): admin.change_batching,
@@ -72,7 +80,10 @@ class Application:
                 **DebugEndpoint(engine, self.gate).routes(),
                 **(playground() if settings.playground else {}),
             },
-            {("/v1/models/{name}", "GET"): catalog.show},
+            {
+                ("/v1/models/{name}", "GET"): catalog.show,
+                **{(f"{at}/{{id}}/stream", "GET"): chat.resume for at in CHAT_PATHS},
+            },
         )
 
     def routes(self) -> frozenset[tuple[str, str]]:

@@ -16,6 +16,10 @@ class AnswerStream(Protocol):
         """End it early; the last delta then says ``cancelled``. Idempotent."""
         ...
 
+    def close(self) -> None:
+        """Let go of it; nothing more can be read. Idempotent."""
+        ...
+
     def __aiter__(self) -> "AnswerStream":
         """Itself."""
         ...

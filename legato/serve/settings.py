@@ -31,6 +31,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         outbox_entries: Deltas that wait for a socket before its lanes stop pulling.
         send_deadline_s: Longest that a client may read nothing while there is
             something to read.
+        resume_grace_s: How long an answer that can be resumed waits for its reader.
+        replay_bytes: Most bytes of an answer that are kept for one who resumes it.
         drain_s: Longest wait at shutdown for answers under way.
         ping_interval_s: Between two pings of a socket.
         ping_timeout_s: Longest wait for the pong.
@@ -53,6 +55,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int = 256
     outbox_entries: int = 16
     send_deadline_s: float = 30.0
+    resume_grace_s: float = 15.0
+    replay_bytes: int = 2**20
     drain_s: float = 30.0
     ping_interval_s: float = 20.0
     ping_timeout_s: float = 20.0
@@ -74,10 +78,16 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "max_lanes",
             "max_in_flight",
             "outbox_entries",
+            "replay_bytes",
         ):
             if getattr(self, name) < 1:
                 raise InvalidSetting(f"{name} must be at least 1")
-        for name in ("header_deadline_s", "body_deadline_s", "send_deadline_s"):
+        for name in (
+            "header_deadline_s",
+            "body_deadline_s",
+            "send_deadline_s",
+            "resume_grace_s",
+        ):
             if not getattr(self, name) > 0:
                 raise InvalidSetting(f"{name} must be more than 0 seconds")
         if not 0 <= self.port < 2**16:

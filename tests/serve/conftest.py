@@ -30,6 +30,12 @@ class ScriptedStream:
         self._engine = engine
         self._script = deque(script)
         self._cancelled = asyncio.Event()
+        self._closed = False
+
+    def close(self):
+        if not self._closed:
+            self._closed = True
+            self._engine.let_go()
 
     def cancel(self):
         self._engine.cancels += 1
@@ -98,13 +104,17 @@ class ScriptedEngine:
         self.open += 1
         await self._tell()
         script = self.scripts.popleft() if self.scripts else self.script
+        stream = ScriptedStream(self, script)
         try:
-            yield ScriptedStream(self, script)
+            yield stream
         finally:
-            self.open -= 1
-            tell = asyncio.ensure_future(self._tell())
-            self.tells.add(tell)
-            tell.add_done_callback(self.tells.discard)
+            stream.close()
+
+    def let_go(self):
+        self.open -= 1
+        tell = asyncio.ensure_future(self._tell())
+        self.tells.add(tell)
+        tell.add_done_callback(self.tells.discard)
 
     async def _tell(self):
         async with self.changed:

@@ -94,6 +94,8 @@ def _operation(one: Operation, shapes: Shapes, *, has_keys: bool) -> dict[str, A
         "responses": {"200": _answer(one, shapes)} | _failures(fails, one, shapes),
         "security": [{"key": []}] if needs_key else [],
     }
+    if one.may_be_empty:
+        described["responses"]["204"] = {"description": "There is nothing to give."}
     if one.takes is not None:
         content = {JSON: {"schema": shapes.of(one.takes)}}
         described["requestBody"] = {"required": True, "content": content}

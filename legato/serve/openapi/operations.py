@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ...actors.scheduling.batching import Batching
+from ...protocol import ai_sdk
 from ...protocol.openai import chat, completion, messages
 from . import answers
 
@@ -61,6 +62,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         gives: Media type to the struct of the answer; None is text or free-form JSON.
         fails: Statuses beside those that any request may meet.
         parameters: In path and query.
+        may_be_empty: 204 says that there is nothing to give.
         needs_key: ``never``, ``sometimes`` (where the server has keys) or ``always``.
     """
 
@@ -72,6 +74,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     gives: Mapping[str, Any] = {}
     fails: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    may_be_empty: bool = False
     needs_key: str = "sometimes"
 
 
@@ -104,6 +107,36 @@ GENERATING = (
         gives={JSON: answers.TextCompletion, EVENTS: None},
         fails=BODY + WORK,
     ),
+)
+
+CHAT_ID = Parameter(
+    name="id", where="path", schema={"type": "string"}, says="The chat's id."
+)
+
+CHATTING = tuple(
+    operation
+    for at, name in (("/v1/chat", "Chat"), ("/api/chat", "UiChat"))
+    for operation in (
+        Operation(
+            path=at,
+            method="POST",
+            name=f"send{name}",
+            says="Take a turn of an AI SDK chat, as a stream of UI messages.",
+            takes=ai_sdk.PostBody,
+            gives={EVENTS: None},
+            fails=(*BODY, 409, *WORK),
+        ),
+        Operation(
+            path=f"{at}/{{id}}/stream",
+            method="GET",
+            name=f"resume{name}",
+            says="Read the answer under way in an AI SDK chat from its beginning.",
+            gives={EVENTS: None},
+            fails=WORK,
+            parameters=(CHAT_ID,),
+            may_be_empty=True,
+        ),
+    )
 )
 
 CATALOG = (
@@ -224,6 +257,7 @@ PLAYGROUND = tuple(
 
 OPERATIONS: tuple[Operation, ...] = (
     *GENERATING,
+    *CHATTING,
     *CATALOG,
     *OWNERS,
     *OPEN,
