@@ -76,8 +76,7 @@ const heading = {
   read(lines, line, _depth, open) {
     const [all, marks] = HEADING.exec(lines[line]);
     const text = lines[line].slice(all.length).trim().replace(/(?:^|[ \t])#+$/, "");
-    // Below the page's own headings.
-    const tag = `h${Math.min(6, marks.length + 2)}`;
+    const tag = `h${marks.length}`;
     const node = { tag, children: inline(text.trimEnd(), open && line === lines.length - 1) };
     return { node, next: line + 1 };
   },

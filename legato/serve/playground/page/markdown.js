@@ -4,12 +4,16 @@
 
 import { parse } from "./blocks.js";
 
+const PAGE_LEVELS = 2;
+const LOWEST_LEVEL = 6;
+
 export class Markdown {
   #text = "";
   #settled = [];
   #tail = [];
   #start = 0; // of the tail
   #checked = 0; // lines before this were asked whether they settle a block
+  #outline = []; // levels of the settled headings that the next may stand under
 
   /** Everything written. */
   get text() {
@@ -46,11 +50,28 @@ export class Markdown {
     const found = parse(this.#text.slice(this.#start, whole));
     if (found.length < 2) return;
     const last = found.pop();
-    this.#settled.push(...found.map(({ node }) => node));
+    this.#settled.push(...found.map(({ node }) => place(node, this.#outline)));
     this.#start += last.start;
   }
 
   #read(open) {
-    this.#tail = parse(this.#text.slice(this.#start), { open }).map(({ node }) => node);
+    const outline = [...this.#outline];
+    const found = parse(this.#text.slice(this.#start), { open });
+    this.#tail = found.map(({ node }) => place(node, outline));
   }
+}
+
+// A model begins with any level and leaves some out; in the page headings stand one
+// below the other without a gap, under the page's own.
+function place(node, outline) {
+  const level = /^h([1-6])$/.exec(node.tag)?.[1];
+  if (!level) {
+    if (/^(blockquote|ul|ol|li)$/.test(node.tag)) {
+      return { ...node, children: node.children.map((child) => place(child, outline)) };
+    }
+    return node;
+  }
+  while (outline.length && outline.at(-1) >= level) outline.pop();
+  outline.push(level);
+  return { ...node, tag: `h${Math.min(LOWEST_LEVEL, PAGE_LEVELS + outline.length)}` };
 }

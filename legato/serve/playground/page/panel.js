@@ -7,12 +7,14 @@ export class Panel {
   #element;
   #opener;
   #stage;
+  #role;
 
   /** @param {{element: Element, opener: Element, closer: Element, stage: Element}} parts */
   constructor({ element, opener, closer, stage }) {
     this.#element = element;
     this.#opener = opener;
     this.#stage = stage;
+    this.#role = element.role;
     opener.addEventListener("click", () => (this.shown ? this.close() : this.open()));
     closer.addEventListener("click", () => this.close());
     element.addEventListener("keydown", (event) => {
@@ -51,6 +53,8 @@ export class Panel {
   // Nothing behind a panel can be reached while it is covered.
   #mark() {
     this.#opener.setAttribute("aria-expanded", String(this.shown));
+    this.#element.role = this.isOver ? "dialog" : this.#role;
+    this.#element.ariaModal = this.isOver ? "true" : null;
     const over = document.querySelector(".panel.shown") && NARROW.matches;
     for (const part of this.#stage.children) part.inert = Boolean(over);
   }

@@ -101,6 +101,7 @@ export class Transcript {
   #answer(message, place) {
     const { element, body, foot } = article("assistant", "Legato");
     body.classList.add("prose");
+    element.setAttribute("aria-busy", String(isOpen(message)));
     const figure = span("fine figures");
     const error = document.createElement("p");
     error.className = "error";
