@@ -5,9 +5,15 @@ get stuck: its positions fit the context, its pages fit the pool, its ids fit th
 vocabulary. Load is refused as well, before any work.
 """
 
-from ...protocol.errors import ContextOverflow, InvalidRequest, Overloaded
+from ...protocol.errors import (
+    ContextOverflow,
+    DeadlineExceeded,
+    InvalidRequest,
+    Overloaded,
+)
 from ...protocol.requests import Admit
 from ...protocol.steps import RunnerLimits
+from .forecast import Forecast
 from .pace import Pace
 from .roster import Roster
 from .settings import PlannerSettings
@@ -21,6 +27,7 @@ class Admission:
         settings: The planner's.
         roster: Who is inside.
         pace: How fast they move on.
+        forecast: When a newcomer's turn can come.
     """
 
     def __init__(
@@ -29,11 +36,13 @@ class Admission:
         settings: PlannerSettings,
         roster: Roster,
         pace: Pace,
+        forecast: Forecast,
     ) -> None:
         self._limits = limits
         self._settings = settings
         self._roster = roster
         self._pace = pace
+        self._forecast = forecast
 
     def check(self, admit: Admit, now_s: float) -> None:
         """Let a request pass.
@@ -42,10 +51,12 @@ class Admission:
             InvalidRequest: It is malformed, or too much is asked.
             ContextOverflow: Its prompt can never fit.
             Overloaded: Too much is waiting.
+            DeadlineExceeded: Its deadline cannot be met.
         """
         self._check_form(admit)
         self._check_size(admit)
         self._check_load(admit, now_s)
+        self._check_deadlines(admit, now_s)
 
     def _check_form(self, admit: Admit) -> None:
         if admit.request in self._roster.live:
@@ -111,4 +122,30 @@ class Admission:
                 f"{roster.unstarted_tokens} tokens are waiting, "
                 f"{settings.max_waiting_tokens} may",
                 retry_after_s=self._pace.retry_after_s(excess, now_s),
+            )
+
+    def _check_deadlines(self, admit: Admit, now_s: float) -> None:
+        """Refuse what would be late even if all went twice as fast as lately."""
+        if admit.emitted:
+            return  # it was let in before, and readers have seen its first token
+        limits = [
+            (limit_s, name)
+            for limit_s, name in (
+                (admit.ttft_deadline_s, "ttft_deadline_s"),
+                (admit.total_deadline_s, "total_deadline_s"),
+            )
+            if limit_s > 0
+        ]
+        if not limits:
+            return
+        limit_s, name = min(limits)
+        left_s = admit.created_s + limit_s - now_s
+        outlook = self._forecast.look(admit, now_s, left_s)
+        if outlook.wait_s > left_s or left_s <= 0:
+            raise DeadlineExceeded(
+                f"{name}: of {limit_s:g} s {left_s:.3g} s are left, but the first "
+                f"token takes {outlook.wait_s:.3g} s or more: {outlook.requests} "
+                f"requests with {outlook.tokens} tokens go before it, and its prompt "
+                f"of {len(admit.prompt)} tokens takes {outlook.steps} steps; allow "
+                "more time, or try again when less is waiting"
             )

@@ -11,6 +11,7 @@ arrives more than ``patience_s`` after it can pass it within its line.
 Source: Brinch Hansen, "An Analysis of Response Ratio Scheduling", 1971.
 """
 
+from collections import Counter
 from heapq import heappop, heappush
 from itertools import count
 
@@ -34,6 +35,8 @@ class Line:
         self._tickets = tickets
         self._arrivals: list[Entry] = []
         self._sizes: dict[int, list[Entry]] = {}
+        self._counts: Counter[int] = Counter()
+        self._tokens: Counter[int] = Counter()
 
     def add(self, sequence: Sequence) -> None:
         """Put a sequence in line, at the place of its arrival."""
@@ -42,10 +45,24 @@ class Line:
         heappush(self._arrivals, entry)
         size = sequence.remaining.bit_length()
         heappush(self._sizes.setdefault(size, []), entry)
+        self._counts[size] += 1
+        self._tokens[size] += sequence.remaining
 
     def remove(self, sequence: Sequence) -> None:
         """Take a sequence out."""
         sequence.ticket = 0
+        size = sequence.remaining.bit_length()
+        self._counts[size] -= 1
+        self._tokens[size] -= sequence.remaining
+
+    def ahead(self, tokens: int) -> tuple[int, int]:
+        """Count the requests, and their tokens, that one so long cannot pass.
+
+        They are no longer and have waited longer: their ratio stays the better one.
+        """
+        sizes = range(tokens.bit_length() + 1)
+        counts, theirs = self._counts, self._tokens
+        return sum(counts[size] for size in sizes), sum(theirs[size] for size in sizes)
 
     @property
     def oldest(self) -> Sequence | None:

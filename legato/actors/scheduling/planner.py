@@ -9,6 +9,7 @@ all sequences; its rooms own one aspect each:
     storage      slots and pages (pages, prefix) pressure    who gives them back
     twins        who shares whose prefill        deadlines   whose time is up
     roster       where each sequence is          pace        rates of the last seconds
+    decodes      who gets a row in every step    forecast    when a turn can come
     amendment    what changes under way
 """
 
@@ -21,6 +22,7 @@ from .amendment import Amendment
 from .batching import Batching
 from .composer import Composer
 from .deadlines import Deadlines
+from .forecast import Forecast
 from .ledger import Ledger
 from .pace import Pace
 from .pressure import Pressure
@@ -49,41 +51,26 @@ class Planner:
 
     def __init__(self, limits: RunnerLimits, settings: PlannerSettings) -> None:
         self._limits = limits
-        self._step_tokens = min(settings.max_step_tokens, limits.max_step_tokens)
-        self._pace = Pace()
-        self._roster = Roster(settings.patience_s)
-        self._ledger = Ledger(settings.depth)
-        self._storage = Storage(
-            limits, self._ledger, prefix_cache=settings.prefix_cache
+        tokens = self._step_tokens = min(
+            settings.max_step_tokens, limits.max_step_tokens
         )
-        self._twins = Twins(limits.page_size)
-        self._pressure = Pressure(
-            self._roster, self._storage, self._ledger, self._twins
+        depth, patience_s = settings.depth, settings.patience_s
+        pace = self._pace = Pace()
+        roster = self._roster = Roster(patience_s)
+        ledger = self._ledger = Ledger(depth)
+        caches = settings.prefix_cache
+        storage = self._storage = Storage(limits, ledger, prefix_cache=caches)
+        twins = self._twins = Twins(limits.page_size)
+        pressure = self._pressure = Pressure(roster, storage, ledger, twins)
+        starts = self._starts = Starts(
+            roster, storage, pressure, twins, pace, settings.batching
         )
-        self._starts = Starts(
-            self._roster,
-            self._storage,
-            self._pressure,
-            self._twins,
-            self._pace,
-            settings.batching,
-        )
-        self._composer = Composer(
-            self._roster,
-            self._storage,
-            self._pressure,
-            self._starts,
-            self._step_tokens,
-            settings.patience_s,
-        )
-        self._settlement = Settlement(
-            self._roster, self._storage, self._twins, self._pressure
-        )
-        self._admission = Admission(limits, settings, self._roster, self._pace)
-        self._amendment = Amendment(
-            limits, self._roster, self._ledger, self._settlement
-        )
-        self._deadlines = Deadlines(self._roster.live)
+        self._composer = Composer(roster, storage, pressure, starts, tokens, patience_s)
+        self._settlement = Settlement(roster, storage, twins, pressure)
+        forecast = Forecast(roster, storage, pace, tokens, depth)
+        self._admission = Admission(limits, settings, roster, pace, forecast)
+        self._amendment = Amendment(limits, roster, ledger, self._settlement)
+        self._deadlines = Deadlines(roster.live)
         self._num_admitted = self._num_losses = 0
         self._num_steps = self._num_rows = self._num_tokens = 0
 
@@ -94,6 +81,7 @@ class Planner:
             InvalidRequest: It is malformed, or asks for more than can ever fit.
             ContextOverflow: Its prompt can never fit.
             Overloaded: Too much is waiting.
+            DeadlineExceeded: Its deadline cannot be met.
         """
         self._admission.check(request, now_s)
         share = self._roster.tenants.enter(request.tenant)
@@ -152,6 +140,7 @@ class Planner:
             return None
         draft = self._ledger.draft(self._step_tokens)
         self._composer.fill(draft, now_s)
+        self._pace.turns.watch(now_s, waiting=len(self._roster.fresh) > 0)
         if not draft.num_rows:
             return None
         self._ledger.launch(draft)
@@ -167,6 +156,7 @@ class Planner:
             ValueError: It is the result of another step.
         """
         flight = self._ledger.land(result)
+        self._pace.steps.add(result.finished_s - result.started_s)
         output = self._settlement.settle(flight, result)
         self._storage.land(flight)
         flight.close()

@@ -180,6 +180,7 @@ class Starts:
             self.hit_tokens += sequence.cached_tokens
             self.num_started += 1
             self._pace.started_tokens.add(len(sequence.tokens), now_s)
+            self._pace.turns.add(len(sequence.tokens))
         storage.seat(sequence, match)
         roster.tenants.serve(sequence.share, sequence.remaining)
         if self.gate.reserves:

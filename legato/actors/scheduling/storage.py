@@ -56,6 +56,13 @@ class Storage:
             return Match(self.tree.root, [])
         return self.tree.match(sequence.tokens, len(sequence.tokens) - 1)
 
+    def num_new(self, tokens: tuple[int, ...]) -> int:
+        """How many of a text's tokens are not cached, the last one at least."""
+        if not self._caches:
+            return len(tokens)
+        match = self.tree.match(tokens, len(tokens) - 1)
+        return len(tokens) - len(match.pages) * self.page_size - match.tail_tokens
+
     def num_taken_by(self, match: Match) -> int:
         """Available pages that using a match makes unavailable."""
         taken = sum(not self.pool.references(page) for page in match.pages)

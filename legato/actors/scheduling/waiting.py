@@ -30,6 +30,8 @@ class Rank:
         priority: Its own priority.
         level: Its priority as raised by waiting.
         stamp: Changes whenever it is ranked anew; older heap entries are void.
+        size: Sequences in it.
+        tokens: That they still have to compute.
     """
 
     line: Line
@@ -38,6 +40,7 @@ class Rank:
     level: int = 0
     stamp: int = 0
     size: int = 0
+    tokens: int = 0
 
 
 class WaitingRoom:
@@ -79,6 +82,7 @@ class WaitingRoom:
             rank = self._ranks[key] = Rank(line, sequence.share, sequence.priority)
         rank.line.add(sequence)
         rank.size += 1
+        rank.tokens += sequence.remaining
         if rank.line.oldest is sequence:
             self._rank(rank)
 
@@ -94,6 +98,7 @@ class WaitingRoom:
         was_oldest = rank.line.oldest is sequence
         rank.line.remove(sequence)
         rank.size -= 1
+        rank.tokens -= sequence.remaining
         if rank.size == 0:
             rank.stamp = 0
             del self._ranks[key]
@@ -112,6 +117,30 @@ class WaitingRoom:
                 continue
             return level, rank.line.pick(now_s)
         raise AssertionError("a waiting sequence has no rank")
+
+    def ahead(
+        self, tenant: str, priority: int, tokens: int, now_s: float, until_s: float
+    ) -> tuple[int, int]:
+        """Count who surely goes before a newcomer that has time until a moment.
+
+        Returns:
+            Requests, and their tokens together.
+        """
+        own = self._ranks.get((tenant, priority))
+        oldest = own.line.oldest if own is not None else None
+        since_s = now_s if oldest is None else oldest.queued_s
+        # As urgent as its own line can have become by then.
+        level = priority - int((until_s - since_s) / self._patience_s)
+        requests = theirs = 0
+        for rank in self._ranks.values():
+            if rank.priority < level:
+                requests += rank.size
+                theirs += rank.tokens
+            elif rank is own:
+                count, in_line = rank.line.ahead(tokens)
+                requests += count
+                theirs += in_line
+        return requests, theirs
 
     def _rank(self, rank: Rank) -> None:
         """Rank a line by its oldest sequence, at its own priority."""
