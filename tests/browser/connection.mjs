@@ -84,6 +84,21 @@ export function connection() {
     await leave(page, proxy);
   });
 
+  test("another tab waits for its turn, and then has the whole answer", async () => {
+    const page = await openPage(stage.server.url);
+    await entered(page);
+    await ask(page, LONG_QUESTION);
+    await begun(page);
+    const other = await page.context().newPage();
+    await other.goto(stage.server.url);
+    await entered(other);
+    await other.locator("#conversations .open").click();
+    assert.match(await answer(other).locator(".body").innerText(), /^w0 w1 /);
+    assert.equal(await ended(page), LONG_ANSWER);
+    assert.equal(await ended(other), LONG_ANSWER);
+    await leave(page);
+  });
+
   test("a server that asks for a key gets it, and nobody else", async () => {
     const page = await openPage(stage.locked.url);
     await page.getByLabel("This server asks for an API key").waitFor();

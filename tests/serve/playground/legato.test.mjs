@@ -1,8 +1,10 @@
 // The client against a socket that the test holds by both ends.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, mock, test } from "node:test";
 
+import * as exported from "../../../legato/serve/playground/legato.js";
 import {
   ClientClosed,
   ConnectionLost,
@@ -460,4 +462,11 @@ test("closing ends everything, and nothing is left running", async () => {
   mock.timers.tick(600_000);
   assert.equal(FakeSocket.made.length, 1);
   assert.throws(() => client.respond({ input: "hi" }), ClientClosed);
+});
+
+test("what is exported has a type, and every class with a type is exported", () => {
+  const types = new globalThis.URL("../../../legato/serve/playground/legato.d.ts", import.meta.url);
+  const declared = readFileSync(types, "utf8").matchAll(/^export declare class (\w+)/gm);
+  const names = Array.from(declared, ([, name]) => name);
+  assert.deepEqual(names.sort(), Object.keys(exported).sort());
 });

@@ -11,6 +11,7 @@ import { HistoryList } from "./history_list.js";
 import { isNarrow, Panel } from "./panel.js";
 import { Run } from "./run.js";
 import { Scroll } from "./scroll.js";
+import { alone } from "./tabs.js";
 import { ThemeSwitch } from "./theme_switch.js";
 import { Transcript } from "./transcript.js";
 
@@ -25,6 +26,7 @@ class Playground {
   #announcer = new Announcer($("announcer"));
   #controls = new Controls($("controls"), this.#local);
   #runs = new Map(); // conversation id -> Run
+  #waiting = new Set(); // ids of conversations that another tab may be following
   #conversation = newConversation();
   #client = null;
   #scroll = new Scroll($("scroller"), $("latest"));
@@ -143,15 +145,27 @@ class Playground {
     const run = this.#newRun(this.#conversation);
     this.#announcer.say("Answering.");
     this.#scroll.toEnd();
-    this.#track(run, run.ask(this.#controls.read()));
+    const settings = this.#controls.read();
+    this.#track(run, alone(run.conversation.id, () => run.ask(settings)));
   }
 
+  // The open conversation may have an answer that was under way when its page was left,
+  // or that still is, in another tab.
   #resumeOpen() {
-    const conversation = this.#conversation;
-    const last = conversation.messages.at(-1);
-    if (!this.#client || !last || !isOpen(last) || this.#runs.has(conversation.id)) return;
-    const run = this.#newRun(conversation);
-    this.#track(run, run.resume());
+    const { id, messages } = this.#conversation;
+    const last = messages.at(-1);
+    const taken = this.#runs.has(id) || this.#waiting.has(id);
+    if (!this.#client || !last || !isOpen(last) || taken) return;
+    this.#waiting.add(id);
+    alone(id, () => {
+      this.#waiting.delete(id);
+      const latest = this.#history.read(id);
+      if (!latest) return;
+      if (id === this.#conversation.id) this.#conversation = latest;
+      if (!isOpen(latest.messages.at(-1))) return this.#show();
+      const run = this.#newRun(latest);
+      return this.#track(run, run.resume());
+    });
   }
 
   #newRun(conversation) {
