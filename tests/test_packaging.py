@@ -30,6 +30,18 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"legato"}
 
 
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path):
+    kept = {".py", ".html", ".css", ".js", ".ts", ".h", ".cpp"}
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.joinpath("legato").rglob("*")
+        if path.suffix in kept
+    }
+    assert "legato/serve/playground/page/page.html" in files
+    with zipfile.ZipFile(wheel) as archive:
+        assert files <= set(archive.namelist())
+
+
 def test_the_wheel_runs_in_an_environment_of_its_own(wheel: Path, tmp_path: Path):
     """It sees this environment's dependencies, and not the checkout."""
     home = tmp_path / "venv"

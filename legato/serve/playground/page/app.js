@@ -138,7 +138,8 @@ class Playground {
       invalid.reportValidity();
       return false;
     }
-    return Boolean(this.#client) && !this.#runs.has(this.#conversation.id);
+    const { id } = this.#conversation;
+    return Boolean(this.#client) && !this.#runs.has(id) && !this.#waiting.has(id);
   }
 
   #begin() {
