@@ -83,9 +83,12 @@ export function access() {
         return ariaLabel ?? textContent.trim();
       }));
     }
-    for (const name of ["Regenerate", "Copy", "Edit", "Settings", "New conversation", "Skip to the message box"]) {
+    for (const name of ["Regenerate", "Copy", "Edit", "Settings", "New conversation", "Skip to the message box", "Skip to the last answer"]) {
       assert.ok(names.has(name), `${name} is not reached: ${[...names].join(", ")}`);
     }
+    await page.focus("#to-answer");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "message assistant");
     await leave(page);
   });
 

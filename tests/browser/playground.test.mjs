@@ -7,7 +7,7 @@ import { connection } from "./connection.mjs";
 import { raise, strike } from "./stage.mjs";
 import { talking } from "./talking.mjs";
 
-describe("the playground", () => {
+describe("the playground", { concurrency: 2 }, () => {
   before(raise);
   after(strike);
   talking();

@@ -65,6 +65,10 @@ class Playground {
     $("suggestions").addEventListener("click", ({ target }) => {
       if (target.matches("button")) this.#ask(target.textContent);
     });
+    $("to-answer").addEventListener("click", (event) => {
+      event.preventDefault();
+      this.#transcript.focusLast();
+    });
     $("key-form").addEventListener("submit", (event) => this.#useKey(event));
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#runs.get(this.#conversation.id)?.stop();
