@@ -46,7 +46,7 @@ class LiveServer:
 
         await serve(
             self.engine,
-            ServeSettings(port=0, api_keys=(KEY,)),
+            ServeSettings(port=0, api_keys=(KEY,), resume_grace_s=0.2),
             on_listening=lambda url: setattr(self, "url", url),
             on_ready=ready,
         )

@@ -2,15 +2,26 @@
 
 from dataclasses import dataclass
 
+from legato.protocol import ai_sdk
 from legato.protocol.openai import realtime, responses
 from legato.protocol.openai.chat import ChatRequest
 from legato.protocol.openai.completion import CompletionRequest
 from legato.protocol.openai.realtime_settings import ResponseFields, SessionFields
 
+from .shapes import check_event
+
 HELLO = {"role": "user", "content": "hi"}
 PARTS = {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}
 SAMPLING = {"temperature": 0.5, "seed": 1, "stop": ["x"], "logit_bias": {"5": 1.0}}
 
+UI_MESSAGE = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+UI_CHAT = (
+    ai_sdk.PostBody.__struct_fields__,
+    [
+        {"messages": [UI_MESSAGE], "id": "chat", "trigger": "submit-message"},
+        {"messages": [UI_MESSAGE], "system": "Be brief.", "max_output_tokens": 3},
+    ],
+)
 # Path: names of fields, and valid bodies.
 ENDPOINTS = {
     "/v1/chat/completions": (
@@ -30,6 +41,8 @@ ENDPOINTS = {
             {"prompt": [[1], [2]], "stream_options": {"include_usage": True}},
         ],
     ),
+    "/v1/chat": UI_CHAT,
+    "/api/chat": UI_CHAT,
     "/admin/batching": (
         ("type", "max_batch", "max_delay_s", "size", "preferred", "one_shot"),
         [
@@ -60,6 +73,10 @@ class SocketSeeds:
     def answers_last(self, event):
         """Whether an event is the end of the answer to ``last``."""
         raise NotImplementedError
+
+    def check(self, event):
+        """Hold an event against its protocol."""
+        check_event(event)
 
 
 class ResponsesSeeds(SocketSeeds):
@@ -110,4 +127,43 @@ REALTIME = RealtimeSeeds(
     ],
     last={"type": "nothing at all", "event_id": "the last"},
 )
-SOCKETS = {"/v1/responses": RESPONSES, "/v1/realtime": REALTIME}
+
+
+class UiChatSeeds(SocketSeeds):
+    def answers_last(self, event):
+        return event["type"] == "error" and event["requestId"] == "the last"
+
+    def check(self, event):
+        assert event["type"] in ("start", "chunk", "end", "error", "no-active")
+        assert isinstance(event["requestId"], str)
+        if event["type"] == "error":
+            assert "log says why" not in event["errorText"]
+
+
+SEND = {
+    "type": "send",
+    "requestId": "r",
+    "id": "chat",
+    "trigger": "submit-message",
+    "messages": [UI_MESSAGE],
+    "headers": {},
+    "body": {"max_output_tokens": 3},
+}
+UI = UiChatSeeds(
+    kinds=("send", "resume", "abort"),
+    fields=ai_sdk.SendFrame.__struct_fields__,
+    frames=[
+        SEND,
+        {"type": "resume", "requestId": "s", "id": "chat", "lastSequence": 1},
+        {"type": "abort", "requestId": "r"},
+    ],
+    last={"type": "nothing at all", "requestId": "the last"},
+)
+# Served by the same code as another path.
+ALIASES = {"/api/chat"}
+SOCKETS = {
+    "/v1/responses": RESPONSES,
+    "/v1/realtime": REALTIME,
+    "/v1/chat": UI,
+    "/api/chat": UI,
+}

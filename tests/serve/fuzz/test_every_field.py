@@ -9,8 +9,8 @@ import pytest
 from legato.serve.admin import CoreInForce, InForce
 
 from .mutations import ODD, changed, places, write
-from .seeds import ENDPOINTS, SOCKETS
-from .shapes import check_answer, check_event
+from .seeds import ALIASES, ENDPOINTS, SOCKETS, UI
+from .shapes import check_answer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SOME = 20
@@ -27,7 +27,7 @@ def variants(fields, seeds):
             yield {**seeds[0], field: odd}
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
+@pytest.mark.parametrize("path", sorted(set(ENDPOINTS) - ALIASES))
 async def test_an_odd_value_anywhere_is_answered_in_shape(
     call, make_app, engine, path, caplog
 ):
@@ -42,7 +42,7 @@ async def test_an_odd_value_anywhere_is_answered_in_shape(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-@pytest.mark.parametrize("path", SOCKETS)
+@pytest.mark.parametrize("path", sorted(set(SOCKETS) - ALIASES))
 async def test_an_odd_value_in_a_frame_leaves_the_socket_alive(connect, path, caplog):
     seeds = SOCKETS[path]
     socket = await connect(path)
@@ -53,9 +53,20 @@ async def test_an_odd_value_in_a_frame_leaves_the_socket_alive(connect, path, ca
             frame = write(value).encode("utf-8", "surrogatepass")
             socket.send(frame.decode("utf-8", "replace"))
         socket.send(seeds.last)
-        while True:
-            event = msgspec.json.decode((await socket.raw())["text"])
-            check_event(event)
-            if seeds.answers_last(event):
-                break
+        if not await receive_up_to_last(socket, seeds):
+            socket = await connect(path)
     assert not [record for record in caplog.records if record.exc_info]
+
+
+async def receive_up_to_last(socket, seeds):
+    """Receive; False if the socket was closed for a frame that names no request."""
+    while True:
+        message = await socket.raw()
+        if message["type"] == "websocket.close":
+            assert message["code"] == 1008
+            assert seeds is UI
+            return False
+        event = msgspec.json.decode(message["text"])
+        seeds.check(event)
+        if seeds.answers_last(event):
+            return True
