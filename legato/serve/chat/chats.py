@@ -1,7 +1,7 @@
 """The answers under way, by the chat they belong to.
 
-A chat has one answer at a time. Those without a reader are bounded in number: past
-that, the one that has waited longest is let go.
+A chat has one answer at a time, the latest. Those without a reader are bounded in
+number: past that, the one that has waited longest is let go.
 """
 
 import uuid
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from ...protocol.ai_sdk import Ask
 from ...protocol.ai_sdk_stream import UiMessageScript
-from ...protocol.openai.refusal import Refusal
 from ..backend import Backend
 from ..gate import Gate
 from ..judgement import check_model
@@ -44,12 +43,13 @@ class Chats:
     async def begin(self, ask: Ask, tenant: str) -> Turn:
         """Ask for an answer; it is to be read within the grace period.
 
+        An answer still under way in the same chat ends.
+
         Args:
             ask: The turn to take.
             tenant: Whose API key the request carries, or "".
 
         Raises:
-            Refusal: 409, the chat's last answer is still being read.
             LegatoError: The engine cannot be asked.
         """
         check_model(ask.generation.model, self._engine.name)
@@ -72,16 +72,14 @@ class Chats:
         return turn
 
     def _make_room(self, key: Key) -> None:
-        before = self._turns.get(key)
+        before = self._turns.pop(key, None)
         if before is not None:
+            # A client that stops an answer and asks anew may be faster than the news
+            # of its stopping.
             if before.has_readers:
-                raise Refusal(
-                    409,
-                    "chat_is_answering",
-                    "the last answer in this chat is still being read; stop it first",
-                    param="id",
-                )
-            before.close()
+                before.cancel()
+            else:
+                before.close()
         waiting = [turn for turn in self._turns.values() if not turn.has_readers]
         for turn in waiting[: max(0, len(waiting) - MAX_WAITING + 1)]:
             turn.close()

@@ -124,7 +124,7 @@ CHATTING = tuple(
             says="Take a turn of an AI SDK chat, as a stream of UI messages.",
             takes=ai_sdk.PostBody,
             gives={EVENTS: None},
-            fails=(*BODY, 409, *WORK),
+            fails=BODY + WORK,
         ),
         Operation(
             path=f"{at}/{{id}}/stream",

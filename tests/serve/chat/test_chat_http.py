@@ -206,16 +206,18 @@ async def test_who_leaves_before_the_first_token_is_waited_for_too(
     await engine.until_open(0)
 
 
-async def test_a_chat_that_is_read_takes_no_second_turn(begin, call, engine):
+async def test_a_new_turn_ends_the_one_that_is_read(begin, call, engine, deltas):
     engine.script = [Delta("Hel"), asyncio.Event()]
     first = begin("POST", "/api/chat", body())
-    await first.wait_for(b"Hel")
-    assert (await call("POST", "/api/chat", body())).status == 409
     other = begin("POST", "/api/chat", body(id="chat-2"))
-    await other.wait_for(b"Hel")
     for one in (first, other):
-        one.disconnect()
-        await one.done()
+        await one.wait_for(b"Hel")
+    engine.script = deltas("new")
+    assert b"new" in (await call("POST", "/api/chat", body())).body
+    assert (await first.done()).events[-2] == {"type": "abort"}
+    assert engine.open == 1
+    other.disconnect()
+    await other.done()
 
 
 async def test_a_new_turn_takes_the_place_of_one_that_waits(
