@@ -30,7 +30,7 @@ Play = Callable[..., None]
 pytestmark = pytest.mark.slow
 
 SHORT = SamplingParams(temperature=0, max_tokens=10, ignore_eos=True)
-LONG = SamplingParams(temperature=0, max_tokens=1500, ignore_eos=True)
+LONG = SamplingParams(temperature=0, max_tokens=700, ignore_eos=True)
 
 
 def test_a_hundred_readers_that_vanish_at_once_cost_the_others_nothing(
@@ -69,8 +69,8 @@ def test_a_slow_reader_gets_all_of_it_in_larger_pieces(
                 deltas.append(delta)
                 await engine.generate("quick", SHORT)
         ids = tuple(i for delta in deltas for i in delta.token_ids)
-        assert ids == fake_answer(b"slow", 1500, end=None)
-        assert len(deltas) < 1500
+        assert ids == fake_answer(b"slow", 700, end=None)
+        assert len(deltas) < 700
 
     play_placed(body)
 
@@ -169,7 +169,7 @@ def test_reports_beyond_a_busy_front_ends_room_are_merged(play: Play, aftermath:
             assert reports.coalesced > 0
             assert reports.depth <= reports.capacity
             answer = await stream.collect()
-        assert answer.usage.output_tokens == 1500
+        assert answer.usage.output_tokens == 700
 
     play(body, FakeModel(runner=Counting))
 
@@ -187,7 +187,7 @@ def test_a_prompt_too_large_for_a_message_fails_alone(aftermath: Any):
             assert isinstance(end, LegatoError)
             assert "max_message_bytes" in str(end)
             assert not isinstance(end, EngineFailed)
-            assert len((await beside.collect()).token_ids) == 1500
+            assert len((await beside.collect()).token_ids) == 700
         assert engine.stats().core_restarts == 0
 
     aftermath.play(body, placement="process")
