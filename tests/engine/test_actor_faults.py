@@ -172,8 +172,10 @@ def test_an_exception_over_an_answer_ends_it_with_the_cause_and_no_other(
     async def body(engine: Engine) -> None:
         async with engine.stream("first", SLOW) as first:
             await anext(first)
-            while not engine.stats().core.paused:  # then nothing comes for it
+            while not engine.stats().core.paused:
                 await engine.generate("meanwhile", PARAMS)
+            # Once another answer is whole, nothing more comes for the paused one.
+            await engine.generate("meanwhile", PARAMS)
             broken_core.break_once(owner, name, 0)
             _, end = await aftermath.read(engine, "second", PARAMS)
             assert isinstance(end, EngineFailed)
