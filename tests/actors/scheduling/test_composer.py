@@ -1,9 +1,22 @@
 """Which rows fill a step."""
 
+import random
 from itertools import pairwise
 
+import pytest
+
 from legato.protocol.requests import Credit, Emitted
-from legato.protocol.steps import RowSampling
+from legato.protocol.steps import RowSampling, RunnerLimits
+
+WIDE = RunnerLimits(
+    num_slots=16,
+    num_pages=999,
+    page_size=4,
+    max_context=200,
+    max_step_tokens=16,
+    vocab_size=64,
+    page_bytes=0,
+)
 
 
 def test_more_streams_than_a_step_holds_take_turns(new_drive):
@@ -107,3 +120,27 @@ def test_urgent_prompts_delay_the_chunks_of_others_but_never_starve_them(new_dri
     # One patience raises it to the others' priority, its ratio does the rest.
     assert 1.0 < drive.now_s < 2.5
     assert drive.tokens[0] == drive.truth(0)
+
+
+@pytest.mark.parametrize("budget", [8, 11, 16])
+def test_no_stream_waits_longer_for_a_row_than_its_bound_whatever_the_prompts(
+    new_drive, budget
+):
+    drive = new_drive(WIDE, max_step_tokens=budget, prefix_cache=False)
+    draw = random.Random(budget)
+    streams = range(7)
+    for request in streams:
+        drive.admit(request, 1, 150)
+    while len(drive.tokens) < len(streams):
+        drive.step()
+    slots = {drive.planner._roster.live[request].slot for request in streams}
+    for request in range(100, 170):
+        drive.admit(request, draw.choice((1, 3, 40, 150)), draw.choice((1, 5, 40)))
+        drive.step()
+    assert all(plan.num_tokens <= budget for plan in drive.plans)
+    # At most all 16 slots decode, and a step holds so many of them.
+    bound = -(-16 // budget)
+    for slot in slots:
+        turns = [n for n, plan in enumerate(drive.plans) if slot in plan.decodes]
+        assert max(later - turn for turn, later in pairwise(turns)) <= bound
+        assert len(drive.plans) - turns[-1] <= bound

@@ -1,9 +1,13 @@
 """The page pool against a model of its contract."""
 
+import os
+
 from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from legato.actors.scheduling.pages import PagePool
+
+SCALE = int(os.environ.get("LEGATO_MACHINE_STEPS", "1"))
 
 
 def test_every_page_is_free_at_first_and_given_once():
@@ -128,7 +132,10 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 PoolMachine.TestCase.settings = settings(
-    max_examples=10, stateful_step_count=20, deadline=None, derandomize=True
+    max_examples=10 * SCALE,
+    stateful_step_count=20,
+    deadline=None,
+    derandomize=SCALE == 1,
 )
 TestPool = PoolMachine.TestCase
 

@@ -1,9 +1,13 @@
 """The prefix tree against a model that knows every text by heart."""
 
+import os
+
 from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from legato.actors.scheduling.prefix import Node, PrefixTree
+
+SCALE = int(os.environ.get("LEGATO_MACHINE_STEPS", "1"))
 
 SIZE = 2
 
@@ -143,6 +147,9 @@ class TreeMachine(RuleBasedStateMachine):
 
 
 TreeMachine.TestCase.settings = settings(
-    max_examples=10, stateful_step_count=20, deadline=None, derandomize=True
+    max_examples=10 * SCALE,
+    stateful_step_count=20,
+    deadline=None,
+    derandomize=SCALE == 1,
 )
 TestTree = TreeMachine.TestCase
