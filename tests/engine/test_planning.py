@@ -47,11 +47,13 @@ def test_the_next_turn_of_a_conversation_computes_only_what_is_new():
 def test_a_deadline_that_cannot_be_met_is_refused_with_the_numbers():
     async def body(engine: Engine) -> None:
         await engine.generate(PROMPT, greedy(4))
+        await engine.wait_idle()
         steps = engine.stats().core.steps
         with pytest.raises(DeadlineExceeded, match="1500 tokens takes 92 steps"):
             await engine.generate((7,) * 1500, greedy(4), ttft_deadline_s=0.05)
         with pytest.raises(DeadlineExceeded, match="total_deadline_s"):
             await engine.generate((7,) * 1500, greedy(4), total_deadline_s=0.05)
+        await engine.wait_idle()
         assert engine.stats().core.steps == steps, "work was spent on it"
 
     run(body, step_s=0.005, max_step_tokens=16)

@@ -1,6 +1,5 @@
 """The cast: who decodes in a round, laid out as a step's message and result need it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -11,13 +10,13 @@ class Cast:
     Args:
         slots: Their slots.
         requests: Their requests.
-        appends: Each puts a token behind its sequence's known ones.
+        texts: Their known tokens, to append to.
         ends: Every token that may end one of them.
     """
 
     slots: tuple[int, ...] = ()
     requests: tuple[int, ...] = ()
-    appends: tuple[Callable[[int], None], ...] = ()
+    texts: tuple[list[int], ...] = ()
     ends: frozenset[int] = frozenset()
 
     def __len__(self) -> int:

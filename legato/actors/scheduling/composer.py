@@ -92,10 +92,11 @@ class Composer:
 
     def _next_page(self, sequence: Sequence) -> int | None:
         """Give a decode its next page, or nothing; charge what it has generated."""
-        if not self._pressure.make_room(1, sequence, started=True):
-            return None
-        self._roster.charge(sequence)
-        (page,) = self._storage.grow(sequence, 1)
+        page = self._storage.grow_by_one(sequence)
+        if page is None and self._pressure.make_room(1, sequence, started=True):
+            page = self._storage.grow_by_one(sequence)
+        if page is not None:
+            self._roster.charge(sequence)
         return page
 
     def _start_more(self, now_s: float) -> None:

@@ -9,7 +9,7 @@ brought up to date as it goes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import nsmallest
 from typing import TypeVar
 
@@ -32,7 +32,7 @@ class Decodes:
         self._members: list[Sequence] = []
         self._slots: list[int] = []
         self._requests: list[int] = []
-        self._appends: list[Callable[[int], None]] = []
+        self._texts: list[list[int]] = []
         self._endings: Counter[frozenset[int]] = Counter()
         self._ends: frozenset[int] = frozenset()
         self._cast: Cast | None = NOBODY
@@ -49,7 +49,7 @@ class Decodes:
         self._members.append(sequence)
         self._slots.append(sequence.slot)
         self._requests.append(sequence.request)
-        self._appends.append(sequence.tokens.append)
+        self._texts.append(sequence.tokens)
         self._endings[sequence.endings] += 1
         self._changed(endings=self._endings[sequence.endings] == 1)
         self.file(sequence)
@@ -64,7 +64,7 @@ class Decodes:
         _fill(self._members, place)
         _fill(self._slots, place)
         _fill(self._requests, place)
-        _fill(self._appends, place)
+        _fill(self._texts, place)
         self._endings[sequence.endings] -= 1
         gone = not self._endings[sequence.endings]
         if gone:
@@ -149,14 +149,14 @@ class Decodes:
             return Cast(
                 tuple([self._slots[place] for place in places]),
                 tuple([self._requests[place] for place in places]),
-                tuple([self._appends[place] for place in places]),
+                tuple([self._texts[place] for place in places]),
                 self._ends,
             )
         if self._cast is None:
             self._cast = Cast(
                 tuple(self._slots),
                 tuple(self._requests),
-                tuple(self._appends),
+                tuple(self._texts),
                 self._ends,
             )
         return self._cast

@@ -67,7 +67,7 @@ class Roster:
 
     def charge(self, sequence: Sequence) -> None:
         """Charge a tenant for the output that it was not charged for yet."""
-        output = sequence.num_output
+        output = len(sequence.tokens) - sequence.prompt_tokens
         self.tenants.charge(sequence.share, output - sequence.charged)
         sequence.charged = output
 

@@ -45,8 +45,8 @@ class Settlement:
             tokens = tuple([tokens[place] for place in kept])
         else:
             # Nearly every step: what comes in is what goes out.
-            for append, token in zip(cast.appends, tokens, strict=True):
-                append(token)
+            for text, token in zip(cast.texts, tokens, strict=True):
+                text.append(token)
         if not cast.ends.isdisjoint(tokens):
             self._find_ends(flight, result)
         for sequence in flight.last:
@@ -81,7 +81,7 @@ class Settlement:
             elif place in result.faults:
                 self._fault(live[request], result.faults[place])
             else:
-                cast.appends[place](result.tokens[place])
+                cast.texts[place].append(result.tokens[place])
                 requests.append(request)
                 kept.append(place)
         place = len(cast)

@@ -103,6 +103,14 @@ class Storage:
         sequence.room += count * self.page_size
         return tuple(new)
 
+    def grow_by_one(self, sequence: Sequence) -> int | None:
+        """Append a page to a sequence, or say None: there is none."""
+        page = self.pool.take()
+        if page is not None:
+            sequence.pages.append(page)
+            sequence.room += self.page_size
+        return page
+
     def publish(self, sequence: Sequence) -> None:
         """Remember the pages that a sequence has filled since the last time."""
         size = self.page_size

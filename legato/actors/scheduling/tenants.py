@@ -80,8 +80,9 @@ class Tenants:
 
     def charge(self, share: Share, tokens: int) -> None:
         """Charge what was computed. Accounts only grow: lines are ranked by them."""
-        share.used += tokens
-        self._highest = max(self._highest, share.used)
+        used = share.used = share.used + tokens
+        if used > self._highest:
+            self._highest = used
 
     def _prune(self) -> None:
         if len(self._shares) < self._prune_at:

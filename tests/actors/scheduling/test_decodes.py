@@ -72,8 +72,8 @@ def test_whoever_leaves_changes_nothing_for_the_others(hall):
     cast = hall.decodes.begin(Flight(0, 9), set())
     assert sorted(cast.slots) == [0, 2, 3]
     assert cast.requests == cast.slots
-    for request, append in zip(cast.requests, cast.appends, strict=True):
-        append(request + 50)
+    for request, text in zip(cast.requests, cast.texts, strict=True):
+        text.append(request + 50)
     assert [members[n].tokens[-1] for n in (0, 2, 3)] == [50, 52, 53]
     hall.decodes.bring_all()
     assert [members[n].planned for n in range(5)] == [5, 4, 5, 5, 4]
