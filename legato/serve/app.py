@@ -11,7 +11,7 @@ from ..protocol.openai.refusal import Refusal
 from .admin import Admin
 from .backend import Backend
 from .catalog import Catalog
-from .chat import ChatEndpoint, Chats, ChatSocketEndpoint
+from .chat import CHAT_PATHS, ChatEndpoint, Chats, ChatSocketEndpoint
 from .debug import OPEN_PATHS as DEBUG_PATHS
 from .debug import DebugEndpoint
 from .exchange import ClientGone, Exchange, read_headers
@@ -30,11 +30,10 @@ from .responses import ResponsesEndpoint
 from .router import Handler, Router, path_of
 from .settings import ServeSettings
 from .socket import Socket
+from .text import TextEndpoint
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
 OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS | DESCRIPTION_PATHS | PLAYGROUND_PATHS
-# The second is where the AI SDK's transports look unless told otherwise.
-CHAT_PATHS = ("/v1/chat", "/api/chat")
 SocketHandler = Callable[[Socket, str], Awaitable[None]]
 
 
@@ -68,7 +67,8 @@ class Application:
             {
                 ("/v1/chat/completions", "POST"): chat_endpoint(engine, self.gate),
                 ("/v1/completions", "POST"): completion_endpoint(engine, self.gate),
-                **{(at, "POST"): chat.send for at in CHAT_PATHS},
+                **chat.routes(),
+                **TextEndpoint(engine, self.gate).routes(),
                 ("/v1/models", "GET"): catalog.list,
                 ("/admin/batching", "GET"): admin.show_batching,
                 ("/admin/batching", "POST"): admin.change_batching,
@@ -82,7 +82,7 @@ class Application:
             },
             {
                 ("/v1/models/{name}", "GET"): catalog.show,
-                **{(f"{at}/{{id}}/stream", "GET"): chat.resume for at in CHAT_PATHS},
+                **chat.named_routes(),
             },
         )
 

@@ -107,6 +107,23 @@ class Backend(Protocol):
         """Sampling the model's makers recommend."""
         ...
 
+    @property
+    def vocab_size(self) -> int:
+        """Token ids are below this."""
+        ...
+
+    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+        """Render and encode a prompt; blocks for the time of it.
+
+        Raises:
+            InvalidRequest: It cannot be encoded.
+        """
+        ...
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        """The text of token ids, special tokens hidden."""
+        ...
+
     def token_bytes(self, token: int) -> bytes:
         """The bytes behind a token id."""
         ...

@@ -1,7 +1,7 @@
 """The AI SDK's chat: its WebSocket transport, and its UI messages over HTTP."""
 
 from .chats import Chats
-from .endpoint import ChatEndpoint
+from .endpoint import CHAT_PATHS, ChatEndpoint
 from .socket_endpoint import ChatSocketEndpoint
 
-__all__ = ["ChatEndpoint", "ChatSocketEndpoint", "Chats"]
+__all__ = ["CHAT_PATHS", "ChatEndpoint", "ChatSocketEndpoint", "Chats"]

@@ -5,8 +5,12 @@ from ...protocol.ai_sdk_stream import DONE, HEADERS
 from ..backend import Backend
 from ..exchange import Exchange
 from ..gate import Gate
+from ..router import Handler, NamedHandler
 from .chats import Chats
 from .turn import Turn
+
+# The second is where the SDK's transports look unless told otherwise.
+CHAT_PATHS = ("/v1/chat", "/api/chat")
 
 
 class ChatEndpoint:
@@ -22,6 +26,14 @@ class ChatEndpoint:
         self._engine = engine
         self._gate = gate
         self._chats = chats
+
+    def routes(self) -> dict[tuple[str, str], Handler]:
+        """By path and method."""
+        return {(path, "POST"): self.send for path in CHAT_PATHS}
+
+    def named_routes(self) -> dict[tuple[str, str], NamedHandler]:
+        """The same for paths that name a chat."""
+        return {(f"{path}/{{id}}/stream", "GET"): self.resume for path in CHAT_PATHS}
 
     async def send(self, exchange: Exchange) -> None:
         """``POST``: take a turn.

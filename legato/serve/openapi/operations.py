@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ...actors.scheduling.batching import Batching
-from ...protocol import ai_sdk
+from ...protocol import ai_sdk, tokens
 from ...protocol.openai import chat, completion, messages
 from . import answers
 
@@ -140,6 +140,24 @@ CHATTING = tuple(
 )
 
 CATALOG = (
+    Operation(
+        path="/tokenize",
+        method="POST",
+        name="tokenize",
+        says="Encode a text or a conversation.",
+        takes=tokens.TokenizeBody,
+        gives={JSON: tokens.Tokenized},
+        fails=BODY + WORK,
+    ),
+    Operation(
+        path="/detokenize",
+        method="POST",
+        name="detokenize",
+        says="Decode token ids.",
+        takes=tokens.DetokenizeBody,
+        gives={JSON: tokens.Detokenized},
+        fails=BODY + WORK,
+    ),
     Operation(
         path="/v1/models",
         method="GET",
