@@ -124,6 +124,7 @@ def test_a_device_that_dies_changes_no_token_of_a_bound_answer(
 
         async def body(engine: Engine, restarts: int = len(failures)) -> None:
             told.append(await ask(engine))
+            await engine.wait_idle()  # the core's figures are then of now
             assert engine.stats().core.restarts == restarts
 
         play(body, FakeModel(runner=build))
