@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ..checkpoint import Blocks, Checkpoint, GgufType
+from ..native.arena import Arena
 from ..native.library import Kernels, address
 from ..native.structures import Int, Weights
 from .embedding import Embedding
@@ -27,7 +28,7 @@ NIBBLES = (GgufType.Q4_0, GgufType.Q4_1)
 class PackedProjection:
     """A projection through packed weights, for float32 activations on a CPU.
 
-    Activations are rounded to 15 bits, for 32 of them at a time.
+    Activations are rounded to 15 bits, or 8, for 32 of them at a time.
 
     Args:
         packer: Whose kernels and threads it uses.
@@ -35,6 +36,7 @@ class PackedProjection:
         ins: Of what goes in.
         nibbles: Whether weights have 4 bits, not 8.
         is_exact: Whether the weights given are held without rounding.
+        coarse: Whether activations of 8 bits do.
         bias: [out] float32, or None.
     """
 
@@ -46,6 +48,7 @@ class PackedProjection:
         ins: int,
         nibbles: bool,
         is_exact: bool,
+        coarse: bool,
         bias: torch.Tensor | None,
     ) -> None:
         groups = -(-outs // TILE) * -(-ins // GROUP)
@@ -53,12 +56,12 @@ class PackedProjection:
         self.is_exact = is_exact
         self._packer = packer
         self._bias = bias
-        self.blocks = aligned(groups * block_bytes)
+        self.blocks = packer.arena.take(groups * block_bytes)
         self.num_bytes = self.blocks.numel() + (0 if bias is None else bias.nbytes)
         self.weights = Weights(
             address(self.blocks),
             None if bias is None else address(bias),
-            *(outs, ins, nibbles),
+            *(outs, ins, nibbles, 1 if coarse else 2),
         )
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
@@ -126,22 +129,39 @@ class Packer:
 
     def __init__(self, kernels: Kernels, num_threads: int) -> None:
         self.kernels = kernels
+        self.arena = Arena()
         self.pool = kernels.pool(self, num_threads)
 
-    def pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> PackedProjection:
+    def pack(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *,
+        coarse: bool = False,
+    ) -> PackedProjection:
         """Pack a weight of [out, in] float32."""
         weight = weight.contiguous()
         outs, ins = weight.shape
         nibbles = bool(self.kernels.fits_nibbles(address(weight), outs, ins))
         made = PackedProjection(
-            self, outs=outs, ins=ins, nibbles=nibbles, is_exact=nibbles, bias=bias
+            self,
+            outs=outs,
+            ins=ins,
+            nibbles=nibbles,
+            is_exact=nibbles,
+            coarse=coarse,
+            bias=bias,
         )
         to = ctypes.byref(made.weights)
         self.kernels.pack(address(weight), to, address(made.blocks))
         return made
 
     def pack_blocks(
-        self, parts: Sequence[Blocks], bias: torch.Tensor | None
+        self,
+        parts: Sequence[Blocks],
+        bias: torch.Tensor | None = None,
+        *,
+        coarse: bool = False,
     ) -> PackedProjection:
         """Pack matrices of one kind, one above the other, as they are stored."""
         kind, ins = parts[0].kind, parts[0].shape[1]
@@ -151,6 +171,7 @@ class Packer:
             ins=ins,
             nibbles=kind in NIBBLES,
             is_exact=True,
+            coarse=coarse,
             bias=bias,
         )
         first = 0
@@ -173,13 +194,6 @@ class Packer:
     def table(self, matrix: torch.Tensor) -> torch.Tensor:
         """Hold a table in half precision."""
         return matrix.half()
-
-
-def aligned(num_bytes: int) -> torch.Tensor:
-    """Zeroed bytes that begin at a multiple of 64, a line of the cache."""
-    room = torch.zeros(num_bytes + 64, dtype=torch.uint8)
-    start = -room.data_ptr() % 64
-    return room[start : start + num_bytes]
 
 
 def load_packed_weights(

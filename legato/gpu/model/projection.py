@@ -91,12 +91,25 @@ class Packing(Protocol):
         """Blocks it takes as they are stored."""
         ...
 
-    def pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Projection:
-        """Make a projection of a weight of [out, in] and a bias of [out]."""
+    def pack(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *,
+        coarse: bool = False,
+    ) -> Projection:
+        """Make a projection of a weight of [out, in] and a bias of [out].
+
+        ``coarse``: fewer bits of what goes through it do.
+        """
         ...
 
     def pack_blocks(
-        self, parts: Sequence[Blocks], bias: torch.Tensor | None
+        self,
+        parts: Sequence[Blocks],
+        bias: torch.Tensor | None = None,
+        *,
+        coarse: bool = False,
     ) -> Projection:
         """Make one projection of matrices of one of the kinds, one above the other."""
         ...
@@ -124,12 +137,22 @@ class DensePacking:
         is_slim = dtype == torch.float32 and device.type == "cpu"
         self._kind = SlimProjection if is_slim else DenseProjection
 
-    def pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Projection:
+    def pack(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *,
+        coarse: bool = False,
+    ) -> Projection:
         """Take a matrix as it is."""
         return self._kind(weight, bias)
 
     def pack_blocks(
-        self, parts: Sequence[Blocks], bias: torch.Tensor | None
+        self,
+        parts: Sequence[Blocks],
+        bias: torch.Tensor | None = None,
+        *,
+        coarse: bool = False,
     ) -> Projection:
         """Never asked: there are no kinds."""
         raise NotImplementedError

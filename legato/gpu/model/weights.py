@@ -132,7 +132,7 @@ class _Loader:
             table = self.packing.table(self._stored(EMBEDDING))
             self.num_bytes += table.nbytes
             return head, TableEmbedding(table)
-        head = self._from_blocks([EMBEDDING], None)
+        head = self._from_blocks([EMBEDDING], None, coarse=False)
         if head is not None and (embedding := self.packing.rows_of(head)):
             self.num_bytes += head.num_bytes
             return head, embedding
@@ -171,6 +171,7 @@ class _Loader:
             for kind in ("weight", "bias")
         )
         output_bias = [f"{attention}.o_proj.bias"]
+        # What is coarse adds 6e-4 to SmolLM2's mean KL divergence, all of it 4e-3.
         return LayerWeights(
             input_norm=self._tensor(f"{prefix}input_layernorm.weight"),
             qkv=self._projection(qkv, bias if config.qkv_bias else ()),
@@ -178,10 +179,11 @@ class _Loader:
             output=self._projection(
                 [f"{attention}.o_proj.weight"],
                 output_bias if config.output_bias else (),
+                coarse=True,
             ),
             mlp_norm=self._tensor(f"{prefix}post_attention_layernorm.weight"),
             gate_up=self._projection(
-                [f"{mlp}.{name}_proj.weight" for name in ("gate", "up")]
+                [f"{mlp}.{name}_proj.weight" for name in ("gate", "up")], coarse=True
             ),
             down=self._projection([f"{mlp}.down_proj.weight"]),
         )
@@ -197,17 +199,17 @@ class _Loader:
         return torch.cat(list(norms))
 
     def _projection(
-        self, names: Sequence[str], biases: Sequence[str] = ()
+        self, names: Sequence[str], biases: Sequence[str] = (), *, coarse: bool = False
     ) -> Projection:
         bias = self._fused(biases) if biases else None
-        made = self._from_blocks(names, bias)
+        made = self._from_blocks(names, bias, coarse=coarse)
         if made is None:
-            made = self.packing.pack(self._fused(names), bias)
+            made = self.packing.pack(self._fused(names), bias, coarse=coarse)
         self.num_bytes += made.num_bytes
         return made
 
     def _from_blocks(
-        self, names: Sequence[str], bias: torch.Tensor | None
+        self, names: Sequence[str], bias: torch.Tensor | None, *, coarse: bool
     ) -> Projection | None:
         """Pack as stored, where all are of one kind that packing takes."""
         if not self.packing.kinds:
@@ -216,7 +218,7 @@ class _Loader:
         known = [part for part in parts if part and part.kind in self.packing.kinds]
         if len(known) < len(names) or len({part.kind for part in known}) > 1:
             return None
-        return self.packing.pack_blocks(known, bias)
+        return self.packing.pack_blocks(known, bias, coarse=coarse)
 
     def _fused(self, names: Sequence[str]) -> torch.Tensor:
         if len(names) == 1:

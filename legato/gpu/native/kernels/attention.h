@@ -47,36 +47,104 @@ struct Query {
   float peak = -INFINITY, total = 0;
 };
 
+// Eight numbers, wherever they lie.
+typedef float Eight __attribute__((vector_size(32)));
+
+inline Eight eight_at(const float* from) {
+  Eight eight;
+  std::memcpy(&eight, from, sizeof eight);
+  return eight;
+}
+
+// Sums neighbours: a's and b's, in turn.
+inline Eight pairs(Eight a, Eight b) {
+  return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+         __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+}
+
+inline Eight twos(Eight a, Eight b) {
+  return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+         __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+
+inline Eight fours(Eight a, Eight b) {
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+         __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+}
+
+// A head whose width is a multiple of 64, in registers; of 0, any, in plain loops.
 template <int width>
 struct Head {
   int64_t size;
-  int64_t dim() const { return width ? width : size; }
 
-  float dot(const float* a, const float* b) const {
-    float sum = 0;
-    for (int64_t i = 0; i < dim(); ++i) sum += a[i] * b[i];
-    return sum;
+  // Dot products with `count` keys.
+  void score(const float* q, const float* keys, int64_t stride, int64_t count,
+             float* scores) const {
+    if constexpr (width == 0) {
+      for (int64_t c = 0; c < count; ++c) {
+        scores[c] = 0;
+        for (int64_t i = 0; i < size; ++i) scores[c] += q[i] * keys[c * stride + i];
+      }
+    } else {
+      for (int64_t first = 0; first < count; first += 8) {
+        // Where eight are not left the last is taken again: numbers are the same bits
+        // whatever stands beside them.
+        const float* key[8];
+        for (int c = 0; c < 8; ++c)
+          key[c] = keys + std::min<int64_t>(first + c, count - 1) * stride;
+        Eight sums[8] = {};
+        for (int i = 0; i < width; i += 8) {
+          Eight part = eight_at(q + i);
+#pragma GCC unroll 8
+          for (int c = 0; c < 8; ++c) sums[c] += part * eight_at(key[c] + i);
+        }
+        Eight low = fours(twos(pairs(sums[0], sums[1]), pairs(sums[2], sums[3])),
+                          twos(pairs(sums[4], sums[5]), pairs(sums[6], sums[7])));
+        std::memcpy(scores + first, &low, sizeof low);
+      }
+    }
+  }
+
+  // Adds weighed values to `out`, which shrinks first.
+  void gather(const float* weights, const float* values, int64_t stride, int64_t count,
+              float shrink, float* out) const {
+    if constexpr (width == 0) {
+      for (int64_t i = 0; i < size; ++i) out[i] *= shrink;
+      for (int64_t c = 0; c < count; ++c)
+        for (int64_t i = 0; i < size; ++i)
+          out[i] += weights[c] * values[c * stride + i];
+    } else {
+      for (int first = 0; first < width; first += 64) {
+        Eight sums[8];
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) sums[i] = eight_at(out + first + i * 8) * shrink;
+        for (int64_t c = 0; c < count; ++c) {
+          const float* value = values + c * stride + first;
+#pragma GCC unroll 8
+          for (int i = 0; i < 8; ++i) sums[i] += weights[c] * eight_at(value + i * 8);
+        }
+        std::memcpy(out + first, sums, sizeof sums);
+      }
+    }
   }
 
   void attend(Query& query, const float* keys, const float* values, int64_t stride,
               int64_t count, float scale) const {
-    float weights[kRun], peak = query.peak;
+    float weights[kRun], peak = query.peak, shrink = 1;
+    score(query.q, keys, stride, count, weights);
     for (int64_t c = 0; c < count; ++c) {
-      weights[c] = dot(query.q, keys + c * stride) * scale;
+      weights[c] *= scale;
       peak = weights[c] <= peak ? peak : weights[c];  // NaN wins
     }
     if (peak != query.peak) {
-      float shrink = fast_exp(query.peak - peak);
+      shrink = fast_exp(query.peak - peak);
       query.total *= shrink;
-      for (int64_t i = 0; i < dim(); ++i) query.out[i] *= shrink;
       query.peak = peak;
     }
-    for (int64_t c = 0; c < count; ++c) weights[c] = fast_exp(weights[c] - peak);
-    for (int64_t c = 0; c < count; ++c) {
-      query.total += weights[c];
-      const float* value = values + c * stride;
-      for (int64_t i = 0; i < dim(); ++i) query.out[i] += weights[c] * value[i];
-    }
+    for (int64_t c = count; c < kRun; ++c) weights[c] = -INFINITY;
+    for (int64_t c = 0; c < kRun; ++c) weights[c] = fast_exp(weights[c] - peak);
+    for (int64_t c = 0; c < count; ++c) query.total += weights[c];
+    gather(weights, values, stride, count, shrink, query.out);
   }
 };
 

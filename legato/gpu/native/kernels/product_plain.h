@@ -3,12 +3,15 @@
 #include "packing.h"
 
 constexpr bool kVectorised = false;
-constexpr int kRows = 4;  // rows that share a weight in registers
+// Rows that share a weight in registers.
+template <int planes>
+constexpr int kRows = 4;
 
-template <bool nibbles>
+template <bool nibbles, int planes>
 void group_sums(const uint8_t* q, const int8_t* x, int* sums) {
   int value[kGroup];
-  for (int i = 0; i < kGroup; ++i) value[i] = x[i] * 128 + x[kGroup + i];
+  for (int i = 0; i < kGroup; ++i)
+    value[i] = planes == 2 ? x[i] * 128 + x[kGroup + i] : x[i];
   constexpr int half = nibbles ? kQuads / 2 : kQuads;
   for (int quad = 0; quad < kQuads; ++quad) {
     const uint8_t* at = q + quad % half * 64;
@@ -22,7 +25,7 @@ void group_sums(const uint8_t* q, const int8_t* x, int* sums) {
   }
 }
 
-template <bool nibbles, int rows>
+template <bool nibbles, int planes, int rows>
 void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row,
                float (*sums)[kTile]) {
   std::memset(sums, 0, sizeof(float) * rows * kTile);
@@ -38,7 +41,7 @@ void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row
     for (int r = 0; r < rows; ++r) {
       int64_t from = (row + r) * x.groups + group;
       int whole[kTile] = {};
-      group_sums<nibbles>(block, x.q + from * 2 * kGroup, whole);
+      group_sums<nibbles, planes>(block, x.q + from * planes * kGroup, whole);
       for (int lane = 0; lane < kTile; ++lane) {
         float part = float(whole[lane]) * scale[lane];
         sums[r][lane] += part * x.scale[from] + low[lane] * x.sum[from];

@@ -5,9 +5,10 @@
 #include "packing.h"
 
 constexpr bool kVectorised = true;
-// Rows that share a weight in registers: with two bytes a value and sixteen outputs,
-// three rows have twelve sums; two weights, a value and a product fill the sixteen.
-constexpr int kRows = 3;
+// Rows that share a weight in registers: with sixteen outputs, three rows of two planes
+// have twelve sums; two weights, a value and a product fill the sixteen.
+template <int planes>
+constexpr int kRows = planes == 2 ? 3 : 6;
 
 inline __m256i quad_of(const int8_t* x) {
   int four;
@@ -48,35 +49,42 @@ constexpr int quad_number(int part) {
 
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__)
 template <bool nibbles>
-inline __m256i add_quad(__m256i sum, const Quad& w, __m256i x, bool) {
+inline __m256i add_quad(__m256i sum, const Quad& w, __m256i x, int) {
   return _mm256_dpbusd_epi32(sum, w.size, x);
 }
 #elif defined(__AVXVNNI__)
 template <bool nibbles>
-inline __m256i add_quad(__m256i sum, const Quad& w, __m256i x, bool) {
+inline __m256i add_quad(__m256i sum, const Quad& w, __m256i x, int) {
   return _mm256_dpbusd_avx_epi32(sum, w.size, x);
 }
 #else
 #define LEGATO_MADDUBS
 template <bool nibbles>
-inline __m256i add_quad(__m256i sum, const Quad& w, __m256i x, bool is_high) {
+inline __m256i add_quad(__m256i sum, const Quad& w, __m256i x, int weight) {
   // Of 4 bits a whole group fits into 16 bits: 32 / 2 * 15 * 127 = 30,480.
   if constexpr (nibbles)
     return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w.size, x));
   x = _mm256_maddubs_epi16(w.size, _mm256_sign_epi8(x, w.sign));
-  const __m256i weight = _mm256_set1_epi16(is_high ? 128 : 1);
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(x, weight));
+  x = _mm256_madd_epi16(x, _mm256_set1_epi16(short(weight)));
+  return _mm256_add_epi32(sum, x);
 }
 #endif
 
-template <bool nibbles>
-inline __m256i total_of(__m256i high, __m256i low) {
+// The sums of a group: `high` counts 128 where there is a low plane.
+template <bool nibbles, int planes>
+inline __m256i total_of(const __m256i (&sums)[planes]) {
 #ifdef LEGATO_MADDUBS
-  if constexpr (!nibbles) return _mm256_add_epi32(high, low);
-  high = _mm256_madd_epi16(high, _mm256_set1_epi16(128));
-  return _mm256_add_epi32(high, _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+  if constexpr (!nibbles) {
+    if constexpr (planes == 1) return sums[0];
+    return _mm256_add_epi32(sums[0], sums[planes - 1]);
+  }
+  const __m256i one = _mm256_set1_epi16(1);
+  if constexpr (planes == 1) return _mm256_madd_epi16(sums[0], one);
+  __m256i high = _mm256_madd_epi16(sums[0], _mm256_set1_epi16(128));
+  return _mm256_add_epi32(high, _mm256_madd_epi16(sums[planes - 1], one));
 #else
-  return _mm256_add_epi32(_mm256_slli_epi32(high, 7), low);
+  if constexpr (planes == 1) return sums[0];
+  return _mm256_add_epi32(_mm256_slli_epi32(sums[0], 7), sums[planes - 1]);
 #endif
 }
 
@@ -89,33 +97,45 @@ inline __m256 add_group(__m256 total, __m256i whole, __m256 scale, __m256 low,
   return _mm256_fmadd_ps(low, _mm256_set1_ps(x_sum), total);
 }
 
-template <bool nibbles, int rows>
+// Ahead of the reading, by more than the processor's own prefetching dares: with it one
+// row at a time runs 1.6 times faster through weights that no cache holds.
+constexpr int64_t kAhead = 4096;
+
+inline void prefetch(const uint8_t* from, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(from + at), _MM_HINT_T0);
+}
+
+template <bool nibbles, int planes, int rows>
 void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row,
                float (*sums)[kTile]) {
-  const int64_t groups = x.groups, stride = groups * 2 * kGroup;
-  const int64_t value_bytes = kTile * kGroup / (nibbles ? 2 : 1);
-  const int64_t block_bytes = value_bytes + kTile * (nibbles ? 4 : 2);
+  const int64_t groups = x.groups, stride = groups * planes * kGroup;
+  constexpr int64_t value_bytes = kTile * kGroup / (nibbles ? 2 : 1);
+  constexpr int64_t block_bytes = value_bytes + kTile * (nibbles ? 4 : 2);
   const uint8_t* block = w.block(tile, 0);
   const int8_t* values = x.q + row * stride;
   std::memset(sums, 0, sizeof(float) * rows * kTile);
   for (int64_t group = 0; group < groups; ++group) {
-    __m256i high[rows][2] = {}, low[rows][2] = {};
+    prefetch(block + kAhead, block_bytes);
+    __m256i whole[rows][2][planes] = {};
 #pragma GCC unroll 8
     for (int part = 0; part < kQuads; ++part) {
       Quad first = quad_at<nibbles>(block, part);
       Quad second = quad_at<nibbles>(block + 32, part);
       const int8_t* at = values + quad_number<nibbles>(part) * 4;
-#pragma GCC unroll 3
-      for (int r = 0; r < rows; ++r, at += stride) {
-        __m256i upper = quad_of(at), lower = quad_of(at + kGroup);
-        high[r][0] = add_quad<nibbles>(high[r][0], first, upper, true);
-        high[r][1] = add_quad<nibbles>(high[r][1], second, upper, true);
-        low[r][0] = add_quad<nibbles>(low[r][0], first, lower, false);
-        low[r][1] = add_quad<nibbles>(low[r][1], second, lower, false);
-        // Else GCC multiplies a whole group first, keeps the products in memory, and
-        // adds them at the end.
-        asm("" : "+x"(high[r][0]), "+x"(high[r][1]), "+x"(low[r][0]), "+x"(low[r][1]));
-      }
+#pragma GCC unroll 6
+      for (int r = 0; r < rows; ++r, at += stride)
+#pragma GCC unroll 2
+        for (int plane = 0; plane < planes; ++plane) {
+          auto &left = whole[r][0][plane], &right = whole[r][1][plane];
+          const int weight = plane + 1 < planes ? 128 : 1;
+          __m256i quad = quad_of(at + plane * kGroup);
+          left = add_quad<nibbles>(left, first, quad, weight);
+          right = add_quad<nibbles>(right, second, quad, weight);
+          // Else GCC multiplies a whole group first, keeps the products in memory, and
+          // adds them at the end.
+          asm("" : "+x"(left), "+x"(right));
+        }
     }
 #pragma GCC unroll 2
     for (int side = 0; side < 2; ++side) {
@@ -124,15 +144,15 @@ void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row
       if constexpr (nibbles) least = halves_at(numbers + kTile * 2);
       if constexpr (!nibbles) least = _mm256_mul_ps(scale, _mm256_set1_ps(-kOffset));
       int64_t from = row * groups + group;
-#pragma GCC unroll 3
+#pragma GCC unroll 6
       for (int r = 0; r < rows; ++r, from += groups) {
         float* to = sums[r] + side * 8;
-        __m256i whole = total_of<nibbles>(high[r][side], low[r][side]);
-        _mm256_store_ps(to, add_group<nibbles>(_mm256_load_ps(to), whole, scale, least,
+        __m256i total = total_of<nibbles, planes>(whole[r][side]);
+        _mm256_store_ps(to, add_group<nibbles>(_mm256_load_ps(to), total, scale, least,
                                                x.scale[from], x.sum[from]));
       }
     }
     block += block_bytes;
-    values += 2 * kGroup;
+    values += planes * kGroup;
   }
 }

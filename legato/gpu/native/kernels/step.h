@@ -45,7 +45,7 @@ class Decoder {
       attend_layer(step, index);
       feed(step, model_.layers[index]);
     }
-    auto x = activations(model_.hidden);
+    auto x = activations(model_.head);
     rows(step.samples, [&](int64_t row) {
       quantize_norm(x, row, step.x + step.sampling[row] * model_.hidden,
                     model_.final_norm);
@@ -82,8 +82,8 @@ class Decoder {
     wide_.resize(size_t(step.tokens * std::max(qkv, 2 * model_.ffn)));
   }
 
-  Activations activations(int64_t width) {
-    return {q_.data(), scale_.data(), sum_.data(), (width + kGroup - 1) / kGroup};
+  Activations activations(const Weights& of) {
+    return {q_.data(), scale_.data(), sum_.data(), of.groups(), of.planes};
   }
 
   void quantize_norm(const Activations& to, int64_t row, const float* x,
@@ -101,7 +101,7 @@ class Decoder {
     int64_t shift = index * model_.cells * cache.kv_heads * cache.head_dim;
     cache.keys += shift;
     cache.values += shift;
-    auto x = activations(model_.hidden);
+    auto x = activations(layer.qkv);
     rows(step.tokens, [&](int64_t row) {
       quantize_norm(x, row, step.x + row * model_.hidden, layer.input_norm);
     });
@@ -110,7 +110,7 @@ class Decoder {
       place(step, layer, cache, row, wide_.data() + row * qkv);
     });
     attend(pool_, cache, step.batch, wide_.data(), qkv, model_.heads, attended_.data());
-    auto attended = activations(width);
+    auto attended = activations(layer.output);
     rows(step.tokens, [&](int64_t row) {
       attended.quantize(row, attended_.data() + row * width, width);
     });
@@ -135,12 +135,12 @@ class Decoder {
 
   void feed(const Step& step, const Layer& layer) {
     int64_t ffn = model_.ffn;
-    auto x = activations(model_.hidden);
+    auto x = activations(layer.gate_up);
     rows(step.tokens, [&](int64_t row) {
       quantize_norm(x, row, step.x + row * model_.hidden, layer.mlp_norm);
     });
     product(pool_, layer.gate_up, x, step.tokens, {wide_.data(), 2 * ffn, false});
-    auto gated = activations(ffn);
+    auto gated = activations(layer.down);
     rows(step.tokens, [&](int64_t row) {
       float* gate_up = wide_.data() + row * 2 * ffn;
       gate(gate_up, ffn, gate_up);

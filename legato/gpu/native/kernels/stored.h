@@ -9,32 +9,27 @@ inline int64_t stored_bytes(int64_t kind) {
   return kind == kQ4_0 ? 18 : kind == kQ4_1 ? 20 : 34;
 }
 
-// One block of 32: a half, of Q4_1 another, then bytes or nibbles. The low nibbles are
-// the first sixteen.
-inline Group stored_group(const uint8_t* from, int64_t kind) {
-  Group group;
-  std::memcpy(&group.scale, from, 2);
-  if (kind == kQ8_0) {
-    for (int i = 0; i < kGroup; ++i) group.values[i] = int8_t(from[2 + i]);
-    return group;
-  }
-  if (kind == kQ4_1)
-    std::memcpy(&group.low, from + 2, 2);
-  else
-    group.low = float_to_half(-8 * half_to_float(group.scale));
-  const uint8_t* bytes = from + (kind == kQ4_1 ? 4 : 2);
-  for (int i = 0; i < kGroup / 2; ++i) {
-    group.values[i] = bytes[i] & 15;
-    group.values[i + kGroup / 2] = bytes[i] >> 4;
-  }
-  return group;
-}
-
-// Packs rows of blocks as outputs from `first` on.
+// Packs rows of blocks as outputs from `first` on. Of 4 bits, the file's bytes are those
+// of a packed block already, in another order: its low nibbles are the first sixteen.
 inline void pack_stored(const uint8_t* from, int64_t kind, int64_t rows,
                         const Weights& to, uint8_t* blocks, int64_t first) {
-  int64_t size = stored_bytes(kind);
+  int64_t size = stored_bytes(kind), halves = kind == kQ4_1 ? 4 : 2;
+  int quads = kind == kQ8_0 ? kQuads : kQuads / 2;
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t index = 0; index < to.groups(); ++index, from += size)
-      put_group(to, blocks, first + row, index, stored_group(from, kind));
+    for (int64_t index = 0; index < to.groups(); ++index, from += size) {
+      int64_t out = first + row, tile = out / kTile, lane = out % kTile;
+      uint8_t* block = blocks + (tile * to.groups() + index) * to.block_bytes();
+      for (int quad = 0; quad < quads; ++quad) {
+        uint32_t four;
+        std::memcpy(&four, from + halves + quad * 4, 4);
+        if (kind == kQ8_0 && kOffset) four ^= 0x80808080;
+        std::memcpy(block + quad * 64 + lane * 4, &four, 4);
+      }
+      uint16_t numbers[2];
+      std::memcpy(numbers, from, halves);
+      if (kind == kQ4_0) numbers[1] = float_to_half(-8 * half_to_float(numbers[0]));
+      uint8_t* scale = block + to.value_bytes() + lane * 2;
+      std::memcpy(scale, numbers, 2);
+      if (to.nibbles) std::memcpy(scale + kTile * 2, numbers + 1, 2);
+    }
 }
