@@ -59,6 +59,41 @@ if TYPE_CHECKING:
     show_default=True,
     help="A page to talk with the model, at /.",
 )
+@click.option(
+    "--state-store",
+    default="",
+    metavar="PATH",
+    help="File that keeps responses, so that they survive a restart.",
+)
+@click.option(
+    "--store-entries",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Responses that are kept.",
+)
+@click.option(
+    "--store-ttl",
+    "store_ttl_s",
+    type=click.FloatRange(0, min_open=True),
+    default=86400.0,
+    show_default=True,
+    help="Seconds for which they are.",
+)
+@click.option(
+    "--resume-grace",
+    "resume_grace_s",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds that a resumable answer waits for its reader.",
+)
+@click.option(
+    "--max-requests-per-key",
+    type=click.IntRange(0),
+    default=0,
+    help="Answers under way for one API key; 0: no limit.",
+)
 @click.option("--access-log", is_flag=True, help="Write a line for each request.")
 def serve(
     host: str,
@@ -67,6 +102,11 @@ def serve(
     allowed_origins: tuple[str, ...],
     playground: bool,
     access_log: bool,
+    state_store: str,
+    store_entries: int,
+    store_ttl_s: float,
+    resume_grace_s: float,
+    max_requests_per_key: int,
     **options: Any,
 ) -> None:
     """Serve chat and completions over HTTP, and responses over WebSocket.
@@ -88,6 +128,11 @@ def serve(
         allowed_origins=allowed_origins,
         playground=playground,
         access_log=access_log,
+        state_store=state_store,
+        store_entries=store_entries,
+        store_ttl_s=store_ttl_s,
+        resume_grace_s=resume_grace_s,
+        max_requests_per_key=max_requests_per_key,
     )
     _run(settings, listen(settings), options)
 

@@ -12,6 +12,7 @@ from .admin import Admin
 from .backend import Backend
 from .catalog import Catalog
 from .chat import CHAT_PATHS, ChatEndpoint, Chats, ChatSocketEndpoint
+from .credentials import authorization_of
 from .debug import OPEN_PATHS as DEBUG_PATHS
 from .debug import DebugEndpoint
 from .exchange import ClientGone, Exchange, read_headers
@@ -26,7 +27,12 @@ from .origin import OriginList, cors_headers, preflight_headers
 from .playground import OPEN_PATHS as PLAYGROUND_PATHS
 from .playground import playground
 from .realtime import RealtimeEndpoint
-from .responses import ResponsesEndpoint
+from .responses import (
+    Registry,
+    ResponsesEndpoint,
+    ResponsesResource,
+    make_store,
+)
 from .router import Handler, Router, path_of
 from .settings import ServeSettings
 from .socket import Socket
@@ -34,6 +40,7 @@ from .text import TextEndpoint
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
 OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS | DESCRIPTION_PATHS | PLAYGROUND_PATHS
+RESPONSES_PATH = "/v1/responses"
 SocketHandler = Callable[[Socket, str], Awaitable[None]]
 
 
@@ -46,7 +53,7 @@ class Application:
     """
 
     def __init__(self, engine: Backend, settings: ServeSettings) -> None:
-        self.gate = Gate(engine)
+        self.gate = Gate(engine, settings.max_requests_per_key)
         self._settings = settings
         self._origins = OriginList(
             settings.allowed_origins, allow_localhost=settings.allow_localhost
@@ -55,36 +62,53 @@ class Application:
         self._health = Health(engine, self.gate)
         chats = Chats(engine, self.gate, settings)
         chat_sockets = ChatSocketEndpoint(engine, self.gate, settings, chats)
-        chat = ChatEndpoint(engine, self.gate, chats)
+        self._registry = Registry(engine, self.gate, make_store(settings), settings)
+        # It also takes a key as the first frame.
+        self._responses = ResponsesEndpoint(
+            engine, self.gate, self._registry, self._keys, settings
+        )
         self._sockets: dict[str, SocketHandler] = {
-            "/v1/responses": ResponsesEndpoint(engine, self.gate, settings),
+            RESPONSES_PATH: self._responses,
             "/v1/realtime": RealtimeEndpoint(engine, self.gate, settings),
             **dict.fromkeys(CHAT_PATHS, chat_sockets),
         }
-        admin = Admin(engine, enabled=bool(self._keys))
-        catalog = Catalog(engine)
-        self._router = Router(
+        self._router = self._make_router(engine, chats)
+
+    def _make_router(self, engine: Backend, chats: Chats) -> Router:
+        settings, gate = self._settings, self.gate
+        admin, catalog = Admin(engine, enabled=bool(self._keys)), Catalog(engine)
+        chat = ChatEndpoint(engine, gate, chats)
+        responses = ResponsesResource(engine, gate, self._registry)
+        described = DescriptionEndpoint(
+            has_keys=bool(self._keys), has_playground=settings.playground
+        )
+        return Router(
             {
-                ("/v1/chat/completions", "POST"): chat_endpoint(engine, self.gate),
-                ("/v1/completions", "POST"): completion_endpoint(engine, self.gate),
+                ("/v1/chat/completions", "POST"): chat_endpoint(engine, gate),
+                ("/v1/completions", "POST"): completion_endpoint(engine, gate),
+                **responses.routes(),
                 **chat.routes(),
-                **TextEndpoint(engine, self.gate).routes(),
+                **TextEndpoint(engine, gate).routes(),
                 ("/v1/models", "GET"): catalog.list,
                 ("/admin/batching", "GET"): admin.show_batching,
                 ("/admin/batching", "POST"): admin.change_batching,
                 ("/health", "GET"): self._health.health,
                 ("/metrics", "GET"): self._health.metrics,
-                ("/openapi.json", "GET"): DescriptionEndpoint(
-                    has_keys=bool(self._keys), has_playground=settings.playground
-                ),
-                **DebugEndpoint(engine, self.gate).routes(),
+                ("/openapi.json", "GET"): described,
+                **DebugEndpoint(engine, gate).routes(),
                 **(playground() if settings.playground else {}),
             },
             {
                 ("/v1/models/{name}", "GET"): catalog.show,
+                **responses.named_routes(),
                 **chat.named_routes(),
             },
         )
+
+    async def close(self) -> None:
+        """End what no connection owns, and close the store."""
+        self.gate.close()
+        await self._registry.close()
 
     def routes(self) -> frozenset[tuple[str, str]]:
         """Every HTTP path and method that is served."""
@@ -140,6 +164,12 @@ class Application:
             exchange.tenant = self._keys.check(authorization)
         return self._router.find(path, exchange.method)
 
+    def _tenant_of(self, authorization: str | None, path: str) -> str | None:
+        """Whose key a socket carries; None: its first frame must bring one."""
+        if authorization is None and self._keys and path == RESPONSES_PATH:
+            return None
+        return self._keys.check(authorization)
+
     def _admit_origin(self, exchange: Exchange) -> None:
         origin = exchange.headers.get("origin")
         if not self._origins.admits(origin):
@@ -159,17 +189,21 @@ class Application:
             origin = headers.get("origin")
             if not self._origins.admits(origin):
                 raise forbidden(origin)
-            tenant = self._keys.check(headers.get("authorization"))
-            handler = self._sockets.get(path_of(socket.scope))
+            path = path_of(socket.scope)
+            handler = self._sockets.get(path)
             if handler is None:
                 served = ", ".join(self._sockets)
                 raise Refusal(404, "not_found", f"sockets are served at {served}")
+            tenant = self._tenant_of(authorization_of(socket.scope, headers), path)
         except Refusal as refusal:
             await socket.refuse(refusal)
             return
         self._health.count_sockets(1)
         try:
-            await handler(socket, tenant)
+            if tenant is None:
+                await self._responses(socket, None)
+            else:
+                await handler(socket, tenant)
         finally:
             self._health.count_sockets(-1)
 
@@ -178,7 +212,7 @@ class Application:
             message = await receive()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
-                self.gate.close()
+                await self.close()
                 return
 
 

@@ -20,6 +20,29 @@ class AnswerStream(Protocol):
         """Let go of it; nothing more can be read. Idempotent."""
         ...
 
+    def limit(self, credit: int) -> None:
+        """Give at most so many tokens, and more as ``grant`` allows them."""
+        ...
+
+    def grant(self, tokens: int) -> None:
+        """Allow more tokens."""
+        ...
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether all that was granted has been read, and more could come."""
+        ...
+
+    def amend(
+        self, *, max_tokens: int | None = None, priority: int | None = None
+    ) -> None:
+        """Change limits under way.
+
+        Raises:
+            InvalidRequest: A value out of range.
+        """
+        ...
+
     def __aiter__(self) -> "AnswerStream":
         """Itself."""
         ...
@@ -34,7 +57,7 @@ class AnswerStream(Protocol):
 
 
 @runtime_checkable
-class ListeningStream(AnswerStream, Protocol):
+class ListeningStream(Protocol):
     """An answer that can be read without a task's turn for every token."""
 
     @property

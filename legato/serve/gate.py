@@ -5,10 +5,11 @@ Owned by the application.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..protocol.errors import EngineClosed
+from ..protocol.errors import EngineClosed, Overloaded
 from .backend import Backend
 
 
@@ -17,10 +18,13 @@ class Gate:
 
     Args:
         engine: Whose state decides who may come in.
+        max_per_tenant: Answers under way for one tenant with a key; 0: no limit.
     """
 
-    def __init__(self, engine: Backend) -> None:
+    def __init__(self, engine: Backend, max_per_tenant: int = 0) -> None:
         self._engine = engine
+        self._max_per_tenant = max_per_tenant
+        self._by_tenant: Counter[str] = Counter()
         self._draining = False
         self._inside = 0
         self._empty = asyncio.Event()
@@ -43,22 +47,34 @@ class Gate:
         self._draining = True
 
     @contextmanager
-    def admit(self) -> Generator[None]:
+    def admit(self, tenant: str = "") -> Generator[None]:
         """Count one answer in, and out at the end of the block.
+
+        Args:
+            tenant: Whose key it came with, if it counts as one of that key's.
 
         Raises:
             EngineClosed: The server is shutting down, or not ready yet.
+            Overloaded: Too many of this tenant are inside.
         """
         if self._draining:
             raise EngineClosed("the server is shutting down")
         if self._engine.state == "starting":
             raise EngineClosed("the model is still loading")
+        counted = tenant if self._max_per_tenant else ""
+        if counted and self._by_tenant[counted] >= self._max_per_tenant:
+            what = f"{self._max_per_tenant} requests of this API key are under way"
+            raise Overloaded(f"{what}, the most there may be", retry_after_s=1.0)
         self._inside += 1
+        self._by_tenant[counted] += 1
         self._empty.clear()
         try:
             yield
         finally:
             self._inside -= 1
+            self._by_tenant[counted] -= 1
+            if not self._by_tenant[counted]:
+                del self._by_tenant[counted]
             if not self._inside:
                 self._empty.set()
 

@@ -6,16 +6,28 @@ works only when something has to wait, or at the end.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ..protocol.requests import Delta
 from .backend import AnswerStream, ListeningStream
-from .responses.outbox import Frames, Outbox
 
 Render = Callable[[Delta], list[str]]
 
 
-async def pump(stream: AnswerStream, render: Render, outbox: Outbox) -> None:
+class FrameSink(Protocol):
+    """Where frames go."""
+
+    async def put(self, frames: list[str]) -> None:
+        """Take frames, waiting for room."""
+        ...
+
+    def send_now(self, frames: Sequence[str]) -> tuple[str, ...]:
+        """Take as many frames as it can at once; return the rest."""
+        ...
+
+
+async def pump(stream: AnswerStream, render: Render, outbox: FrameSink) -> None:
     """Put every delta of an answer, as frames, up to its last.
 
     Args:
@@ -43,12 +55,14 @@ class Pump:
         outbox: Takes them.
     """
 
-    def __init__(self, stream: ListeningStream, render: Render, outbox: Outbox) -> None:
+    def __init__(
+        self, stream: ListeningStream, render: Render, outbox: FrameSink
+    ) -> None:
         self._stream = stream
         self._render = render
         self._outbox = outbox
         self._sleeper: asyncio.Future[None] | None = None
-        self._rest: Frames = ()
+        self._rest: tuple[str, ...] = ()
         self._error: Exception | None = None
 
     async def run(self) -> None:

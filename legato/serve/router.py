@@ -21,7 +21,6 @@ HINTS = {
     "/": "the playground is switched off here; the API is under /v1; see also /health, "
     "/metrics and /debug",
     "/v1": "nothing here itself; see /v1/models, /v1/chat/completions",
-    "/v1/responses": "responses are served over WebSocket only, at this path",
     "/v1/embeddings": "embeddings are not served",
 }
 

@@ -61,6 +61,7 @@ class Server(uvicorn.Server):
     ) -> None:
         super().__init__(uvicorn_config(app, settings))
         self._end_answers = end_answers
+        self._app = app
         self._gate = app.gate
         self._drain_s = settings.drain_s
         self._asked = asyncio.Event()
@@ -130,6 +131,7 @@ class Server(uvicorn.Server):
                 async with asyncio.timeout(LAST_WORDS_S):
                     await self._gate.emptied()
         await super().shutdown(sockets)
+        await self._app.close()
 
     async def _emptied(self) -> None:
         emptied = asyncio.ensure_future(self._gate.emptied())

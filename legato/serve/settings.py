@@ -28,6 +28,15 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_frame_bytes: Largest WebSocket message; a larger one closes with 1009.
         max_lanes: Lanes (``stream_id``) at work on one socket.
         max_in_flight: Responses running or waiting in lanes on one socket.
+        max_connection_s: Longest that a socket of ``/v1/responses`` lasts.
+        handshake_deadline_s: Longest wait for an API key in its first frame.
+        max_requests_per_key: Answers under way for one API key; 0: no limit.
+        max_runs: Resumable and background responses that are kept at once.
+        replay_total_bytes: Most bytes that the events of all of them take.
+        state_store: File that keeps responses; "": they end with the process.
+        store_entries: Most responses that are kept.
+        store_bytes: Most bytes that they take.
+        store_ttl_s: Longest that one is kept.
         outbox_entries: Deltas that wait for a socket before its lanes stop pulling.
         send_deadline_s: Longest that a client may read nothing while there is
             something to read.
@@ -53,10 +62,19 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_frame_bytes: int = 4 * 2**20
     max_lanes: int = 64
     max_in_flight: int = 256
+    max_connection_s: float = 3600.0
+    handshake_deadline_s: float = 10.0
+    max_requests_per_key: int = 0
+    max_runs: int = 4096
+    resume_grace_s: float = 60.0
+    replay_bytes: int = 4 * 2**20
+    replay_total_bytes: int = 256 * 2**20
+    state_store: str = ""
+    store_entries: int = 10_000
+    store_bytes: int = 256 * 2**20
+    store_ttl_s: float = 24 * 3600.0
     outbox_entries: int = 16
     send_deadline_s: float = 30.0
-    resume_grace_s: float = 15.0
-    replay_bytes: int = 2**20
     drain_s: float = 30.0
     ping_interval_s: float = 20.0
     ping_timeout_s: float = 20.0
@@ -78,15 +96,24 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             "max_lanes",
             "max_in_flight",
             "outbox_entries",
+            "max_runs",
             "replay_bytes",
+            "replay_total_bytes",
+            "store_entries",
+            "store_bytes",
         ):
             if getattr(self, name) < 1:
                 raise InvalidSetting(f"{name} must be at least 1")
+        if self.max_requests_per_key < 0:
+            raise InvalidSetting("max_requests_per_key must be at least 0")
         for name in (
             "header_deadline_s",
             "body_deadline_s",
             "send_deadline_s",
+            "max_connection_s",
+            "handshake_deadline_s",
             "resume_grace_s",
+            "store_ttl_s",
         ):
             if not getattr(self, name) > 0:
                 raise InvalidSetting(f"{name} must be more than 0 seconds")

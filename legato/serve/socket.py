@@ -3,12 +3,13 @@
 Knows nothing of what the frames say. Sending is for one task, receiving for another.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.types import Receive, Scope, Send
 
 from ..protocol.openai.refusal import Refusal
 
+Header = tuple[bytes, bytes]
 SendNow = Callable[[str | bytes], bool]
 
 
@@ -32,10 +33,13 @@ class Socket:
         self._open = False
         self._send_now: SendNow | None = scope.get("extensions", {}).get("legato.send")
 
-    async def accept(self, subprotocol: str | None = None) -> None:
+    async def accept(
+        self, subprotocol: str | None = None, headers: Sequence[Header] = ()
+    ) -> None:
         """Complete the handshake.
 
         Args:
+            headers: Beside the handshake's own.
             subprotocol: The one chosen of those the client offers. Without one it is
                 served all the same; what it offered, such as a key, is not echoed.
 
@@ -48,6 +52,8 @@ class Socket:
         accept: dict[str, object] = {"type": "websocket.accept"}
         if subprotocol is not None:
             accept["subprotocol"] = subprotocol
+        if headers:
+            accept["headers"] = list(headers)
         await self._push(accept)
         self._open = True
 
@@ -87,13 +93,14 @@ class Socket:
             return text
         return message.get("bytes") or b""
 
-    async def send(self, text: str) -> None:
-        """Send a text message; waits while the client reads too slowly.
+    async def send(self, message: str | bytes) -> None:
+        """Send a text or binary message; waits while the client reads too slowly.
 
         Raises:
             SocketGone: The client left.
         """
-        await self._push({"type": "websocket.send", "text": text})
+        kind = "text" if isinstance(message, str) else "bytes"
+        await self._push({"type": "websocket.send", kind: message})
 
     def send_now(self, message: str | bytes) -> bool:
         """Send a message at once, where the server lends a way to.

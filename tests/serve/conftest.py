@@ -31,6 +31,8 @@ class ScriptedStream:
         self._script = deque(script)
         self._cancelled = asyncio.Event()
         self._closed = False
+        self._credit = None
+        self._granted = asyncio.Event()
 
     def close(self):
         if not self._closed:
@@ -41,11 +43,29 @@ class ScriptedStream:
         self._engine.cancels += 1
         self._cancelled.set()
 
+    def limit(self, credit):
+        self._credit = credit
+
+    def grant(self, tokens):
+        self._credit += tokens
+        self._granted.set()
+
+    @property
+    def is_starved(self):
+        return self._credit == 0
+
+    def amend(self, **changes):
+        self._engine.amendments.append(changes)
+
     def __aiter__(self):
         return self
 
     async def __anext__(self):
         while not self._cancelled.is_set():
+            if self.is_starved:
+                self._granted.clear()
+                await self._first_of(self._granted, self._cancelled)
+                continue
             if not self._script:
                 raise StopAsyncIteration
             step = self._script.popleft()
@@ -56,6 +76,8 @@ class ScriptedStream:
                 self._script.clear()
                 raise step
             self._engine.pulled += 1
+            if self._credit is not None:
+                self._credit -= min(self._credit, len(step.token_ids))
             return step
         self._cancelled.clear()
         self._script.clear()
@@ -90,6 +112,7 @@ class ScriptedEngine:
         self.max_open = 1000
         self.pulled = 0
         self.cancels = 0
+        self.amendments = []
         self.changed = asyncio.Condition()
         self.tells = set()
 
@@ -139,6 +162,7 @@ class HttpCall:
     """One HTTP request through an ASGI application, message by message."""
 
     def __init__(self, app, method, path, headers, body, root_path=""):
+        path, _, query = path.partition("?")
         self.messages = []
         self._inbox = asyncio.Queue()
         self._changed = asyncio.Event()
@@ -148,6 +172,7 @@ class HttpCall:
             "type": "http",
             "method": method,
             "path": path,
+            "query_string": query.encode(),
             "root_path": root_path,
             "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
             "extensions": {},
@@ -218,7 +243,7 @@ class HttpCall:
 class SocketCall:
     """One WebSocket through an ASGI application, message by message."""
 
-    def __init__(self, app, path, headers, extensions=None):
+    def __init__(self, app, path, headers, extensions=None, subprotocols=()):
         self.messages = []
         self._inbox = asyncio.Queue()
         self._outbox = asyncio.Queue()
@@ -228,7 +253,7 @@ class SocketCall:
             "type": "websocket",
             "path": path,
             "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
-            "subprotocols": [],
+            "subprotocols": list(subprotocols),
             "extensions": {} if extensions is None else extensions,
         }
         self._inbox.put_nowait({"type": "websocket.connect"})
@@ -264,6 +289,8 @@ class SocketCall:
     async def receive(self):
         message = await self.raw()
         assert message["type"] == "websocket.send", message
+        if "bytes" in message:
+            return msgspec.msgpack.decode(message["bytes"])
         return msgspec.json.decode(message["text"])
 
     async def until(self, *kinds):
@@ -341,11 +368,11 @@ async def connect(app):
     """Open a WebSocket; closed at the end of the test."""
     calls = []
 
-    async def run(path="/v1/responses", headers=None, *, app=app, extensions=None):
-        socket = SocketCall(app, path, headers or {}, extensions)
+    async def run(path="/v1/responses", headers=None, *, app=app, **options):
+        socket = SocketCall(app, path, headers or {}, **options)
         calls.append(socket)
-        first = await socket.raw()
-        assert first == {"type": "websocket.accept"}
+        socket.accepted = await socket.raw()
+        assert socket.accepted["type"] == "websocket.accept"
         return socket
 
     yield run

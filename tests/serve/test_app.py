@@ -118,10 +118,21 @@ async def test_a_key_is_one_tenant_whatever_users_it_names(call, engine, make_ap
     assert not any(name in first + third for name in ("secret", "other", "ada"))
 
 
-async def test_a_socket_without_a_key_is_refused_at_the_handshake(make_app):
+async def test_a_socket_with_a_wrong_key_is_refused_at_the_handshake(make_app):
     app = make_app(api_keys=("right",))
-    assert await handshake(app, {}) == 401
+    assert await handshake(app, {"authorization": "Bearer wrong"}) == 401
     assert await handshake(app, {"authorization": "Bearer right"}) == 101
+    assert await handshake(app, {}, path="/v1/realtime") == 401
+    # Here the first frame may bring one.
+    assert await handshake(app, {}) == 101
+
+
+async def test_a_key_may_come_as_a_subprotocol(make_app):
+    app = make_app(api_keys=("right",))
+    for path in ("/v1/responses", "/v1/realtime"):
+        for key, status in (("right", 101), ("wrong", 401)):
+            offers = ["legato.json", f"openai-insecure-api-key.{key}"]
+            assert await handshake(app, {}, path=path, subprotocols=offers) == status
 
 
 async def test_a_socket_of_another_site_is_refused_at_the_handshake(app):
@@ -139,7 +150,9 @@ async def test_a_server_that_knows_no_denial_gets_a_close(app):
     assert await handshake(app, headers, extensions={}) == 1008
 
 
-async def handshake(app, headers, path="/v1/responses", extensions=None):
+async def handshake(
+    app, headers, path="/v1/responses", extensions=None, subprotocols=()
+):
     """Return the status (or code) a handshake ends with."""
     inbox = asyncio.Queue()
     inbox.put_nowait({"type": "websocket.connect"})
@@ -153,6 +166,7 @@ async def handshake(app, headers, path="/v1/responses", extensions=None):
         "type": "websocket",
         "path": path,
         "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
+        "subprotocols": list(subprotocols),
         "extensions": {"websocket.http.response": {}}
         if extensions is None
         else extensions,

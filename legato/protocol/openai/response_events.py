@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..requests import Delta, FinishReason, Usage
+from .extensions import Note
 from .logprobs import TokenBytes, token_logprobs
 from .refusal import Refusal
 from .usage import response_usage
@@ -25,6 +26,29 @@ STATUS = {
 }
 # The response object's own codes are few; everything else is the server's fault.
 OBJECT_CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
+
+
+class DeltaShape(msgspec.Struct, frozen=True):
+    """What the delta events of one response repeat.
+
+    Args:
+        prefix: What stands before the text.
+        middle: What stands between the text and the number.
+    """
+
+    prefix: str
+    middle: str
+
+    def frame(self, text: str, number: int) -> str:
+        """A whole event; the text is JSON."""
+        return f"{self.prefix}{text}{self.middle}{number}}}"
+
+    def text_in(self, frame: str, number: int) -> str | None:
+        """The text of such an event, as JSON; None for any other event."""
+        tail = f"{self.middle}{number}}}"
+        if frame.startswith(self.prefix) and frame.endswith(tail):
+            return frame[len(self.prefix) : len(frame) - len(tail)]
+        return None
 
 
 class ResponseEvents:
@@ -63,8 +87,20 @@ class ResponseEvents:
         self._place = {"item_id": self._item, "output_index": 0, "content_index": 0}
         head: dict[str, Any] = {"type": "response.output_text.delta", **self._place}
         # What repeats with every token is encoded once.
-        self._prefix = encode({**head, **self._lane}).decode()[:-1] + ',"delta":'
-        self._middle = ',"logprobs":[],"sequence_number":'
+        self.shape = DeltaShape(
+            encode({**head, **self._lane}).decode()[:-1] + ',"delta":',
+            ',"logprobs":[],"sequence_number":',
+        )
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The response as it is now."""
+        return self._object
+
+    @property
+    def text(self) -> str:
+        """The answer so far."""
+        return "".join(self._texts)
 
     def opening(self) -> list[str]:
         """The response exists, and is being worked on."""
@@ -93,8 +129,17 @@ class ResponseEvents:
             return frames
         text = encode(delta.text).decode()
         number, self._sequence = self._sequence, self._sequence + 1
-        frames.append(f"{self._prefix}{text}{self._middle}{number}}}")
+        frames.append(self.shape.frame(text, number))
         return frames
+
+    def warmed(self, usage: Usage) -> list[str]:
+        """The end of a response that only took up its prompt."""
+        self._object["status"] = "completed"
+        self._object["completed_at"] = int(self._clock())
+        self._object["usage"] = response_usage(
+            Usage(usage.prompt_tokens, 0, usage.cached_tokens)
+        )
+        return [self._event("response.completed", response=self._object)]
 
     def ending(self, reason: FinishReason, usage: Usage | None) -> list[str]:
         """The end of an answer that ran its course, or that was cancelled."""
@@ -219,7 +264,10 @@ def error_fields(refusal: Refusal) -> dict[str, Any]:
     return {"status": refusal.status, "error": fields}
 
 
-def error_event(refusal: Refusal, stream_id: str | None = None) -> str:
-    """An ``error`` event of the socket or of a lane, not of a response."""
-    lane = {} if stream_id is None else {"stream_id": stream_id}
-    return encode({"type": "error", **error_fields(refusal), **lane}).decode()
+def error_event(
+    refusal: Refusal, stream_id: str | None = None, response_id: str | None = None
+) -> Note:
+    """An ``error`` event of the socket or of a lane, not of a response's numbering."""
+    where = {"stream_id": stream_id, "response_id": response_id}
+    said = {name: value for name, value in where.items() if value is not None}
+    return Note(encode({"type": "error", **error_fields(refusal), **said}).decode())

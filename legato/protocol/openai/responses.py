@@ -1,21 +1,21 @@
-"""Responses WebSocket mode: what a client's frames say.
+"""The Responses API: what a request for a response says, over HTTP and sockets.
 
-``response.create`` is OpenAI's, body and lanes alike. ``response.cancel`` is ours: it
-names a response (``response_id``) or a lane (``stream_id``), or neither and then means
-the lane without a name.
+The fields are OpenAI's; ``resumable`` and ``credit``, for sockets alone, are ours.
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from ..errors import InvalidRequest
-from ..sampling import SamplingParams
-from .document import Wire, broken, read, refuse_unsupported
+from ..requests import ChatMessage
+from ..sampling import SamplingParams, within
+from .document import read, refuse_unsupported
+from .extensions import MAX_CREDIT, check_version
 from .generation import Generation, read_tenant
 from .messages import input_items
+from .responses_items import InputItems, listed
 from .sampling import sampling_params
 from .scheduling import SchedulingFields, read_terms
 
@@ -23,11 +23,9 @@ MAX_STREAM_ID = 64
 LOGPROBS = "message.output_text.logprobs"
 
 
-class CreateFrame(SchedulingFields, kw_only=True):
-    """``response.create``. Fields typed ``Any`` are known and have no effect here."""
+class CreateFields(SchedulingFields, kw_only=True):
+    """What both ways share. Fields typed ``Any`` are known and have no effect here."""
 
-    type: str
-    stream_id: str | None = None
     input: str | list[dict[str, Any]] | None = None
     instructions: str | None = None
     model: str | None = None
@@ -39,13 +37,10 @@ class CreateFrame(SchedulingFields, kw_only=True):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     parallel_tool_calls: bool | None = None
-    stream: Any = None
     stream_options: Any = None
-    store: Any = None
-    background: Any = None
+    store: bool | None = None
     background_options: Any = None
-    generate: Any = None
-    previous_response_id: Any = None
+    previous_response_id: str | None = None
     conversation: Any = None
     prompt: Any = None
     tools: Any = None
@@ -63,14 +58,29 @@ class CreateFrame(SchedulingFields, kw_only=True):
     prompt_cache_retention: Any = None
 
 
+class CreateFrame(CreateFields, kw_only=True):
+    """``response.create``, on a socket."""
+
+    type: str
+    stream_id: str | None = None
+    generate: bool | None = None
+    stream: Any = None
+    background: Any = None
+    resumable: bool | None = None
+    credit: int | None = None
+    legato: Any = None
+
+
+class CreateBody(CreateFields, kw_only=True):
+    """The body of ``POST /v1/responses``."""
+
+    stream: bool | None = None
+    background: bool | None = None
+
+
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "stream": (True,),
     "stream_options": ({}, {"include_obfuscation": False}),
-    "store": (False,),
-    "background": (False,),
     "background_options": (),
-    "generate": (True,),
-    "previous_response_id": (),
     "conversation": (),
     "prompt": (),
     "tools": ([],),
@@ -89,6 +99,12 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 
 
+SOCKET_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "stream": (True,),
+    "background": (False,),
+}
+
+
 NAMES = {
     "max_tokens": "max_output_tokens",
     "logprobs": "top_logprobs",
@@ -98,82 +114,113 @@ NAMES = {
 """The engine's field names to those of this protocol."""
 
 
-class CancelFrame(Wire, kw_only=True):
-    """``response.cancel``."""
-
-    type: str
-    response_id: str | None = None
-    stream_id: str | None = None
-
-
 class Create(msgspec.Struct, frozen=True, kw_only=True):
     """A response to make.
 
     Args:
-        generation: For the engine.
+        generation: For the engine, but for the prompt, which ``prompt`` makes.
+        turns: The new input as a conversation.
+        items: The new input as it is listed.
+        instructions: What stands before everything, or "".
+        previous: The response to go on from, or None.
         stream_id: The lane; None is the one without a name, and is not echoed.
+        store: Keep it for those who come later.
+        generate: False only takes up the prompt.
+        resumable: It outlives its socket.
+        credit: Tokens that may be sent at first; None: all.
+        background: It outlives its HTTP request.
         echo: Fields of the request that the response object repeats.
     """
 
     generation: Generation
-    stream_id: str | None
-    echo: dict[str, Any]
+    turns: tuple[ChatMessage, ...]
+    items: InputItems
+    instructions: str = ""
+    previous: str | None = None
+    stream_id: str | None = None
+    store: bool = True
+    generate: bool = True
+    resumable: bool = False
+    credit: int | None = None
+    background: bool = False
+    echo: dict[str, Any] = {}
+
+    def prompt(self, earlier: tuple[ChatMessage, ...]) -> Generation:
+        """What to ask the engine.
+
+        Earlier turns stand as they stood, so that what was computed for them is found.
+
+        Args:
+            earlier: The conversation up to here.
+
+        Raises:
+            InvalidRequest: There is nothing at all to ask.
+        """
+        system = (ChatMessage("system", self.instructions),)
+        prompt = (*(system if self.instructions else ()), *earlier, *self.turns)
+        if not prompt:
+            raise InvalidRequest("is required", field="input")
+        params = self.generation.params
+        if not self.generate:
+            params = msgspec.structs.replace(params, max_tokens=1, min_tokens=0)
+        return msgspec.structs.replace(
+            self.generation, prompts=(prompt,), params=params
+        )
 
 
-class Envelope(msgspec.Struct):
-    """The part of a frame that says what it is and where it belongs."""
-
-    type: Any = None
-    stream_id: Any = None
-
-
-KINDS = ("response.create", "response.cancel")
-
-
-def open_envelope(frame: bytes) -> Envelope:
-    """Read a frame's type and lane; the lane only if it is usable.
-
-    Raises:
-        InvalidRequest: Broken JSON, or not an object.
-    """
-    try:
-        envelope = msgspec.json.decode(frame, type=Envelope)
-    except msgspec.ValidationError:
-        raise InvalidRequest("a frame must be one JSON object") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise broken(frame, error) from None
-    if not isinstance(envelope.stream_id, str):
-        envelope.stream_id = None
-    return envelope
-
-
-def check_kind(kind: object) -> str:
-    """Refuse a frame of a type nobody knows.
-
-    Raises:
-        InvalidRequest: Names ``type``, and the nearest known one.
-    """
-    if kind is None:
-        raise InvalidRequest("is required", field="type")
-    if not isinstance(kind, str):
-        raise InvalidRequest("must be a string", field="type")
-    if kind not in KINDS:
-        near = get_close_matches(kind, KINDS, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InvalidRequest(f"unknown event type {kind!r}{hint}", field="type")
-    return kind
-
-
-def read_create(frame: bytes, defaults: Mapping[str, float]) -> Create:
+def read_frame(frame: bytes, defaults: Mapping[str, float]) -> Create:
     """Read a ``response.create``.
 
     Raises:
         InvalidRequest: Names the field at fault.
     """
     request = read(frame, CreateFrame)
-    refuse_unsupported(request, NEUTRAL)
+    check_version(request.legato)
+    refuse_unsupported(request, SOCKET_NEUTRAL)
     check_stream_id(request.stream_id)
-    if request.input is None:
+    if request.credit is not None:
+        within(request.credit, "credit", 0, MAX_CREDIT)
+    create = read_fields(
+        request, defaults, needs_input=request.generate is not False, stream=True
+    )
+    return msgspec.structs.replace(
+        create,
+        stream_id=request.stream_id,
+        generate=request.generate is not False,
+        resumable=bool(request.resumable),
+        credit=request.credit,
+    )
+
+
+def read_body(body: bytes, defaults: Mapping[str, float]) -> Create:
+    """Read the body of ``POST /v1/responses``.
+
+    Raises:
+        InvalidRequest: Names the field at fault.
+    """
+    request = read(body, CreateBody)
+    background = bool(request.background)
+    if background and request.store is False:
+        raise InvalidRequest("must be kept to be fetched later", field="store")
+    create = read_fields(request, defaults, stream=bool(request.stream))
+    echo = create.echo | {"background": background}
+    return msgspec.structs.replace(create, background=background, echo=echo)
+
+
+def read_fields(
+    request: CreateFields,
+    defaults: Mapping[str, float],
+    *,
+    stream: bool,
+    needs_input: bool = True,
+) -> Create:
+    """Read what both ways share.
+
+    Raises:
+        InvalidRequest: Names the field at fault.
+    """
+    refuse_unsupported(request, NEUTRAL)
+    if request.input is None and needs_input:
         raise InvalidRequest("is required", field="input")
     params = sampling_params(
         request,
@@ -182,20 +229,28 @@ def read_create(frame: bytes, defaults: Mapping[str, float]) -> Create:
         logprobs=wanted_logprobs(request),
         names=NAMES,
     )
+    turns = () if request.input is None else input_items(request.input, None)
     generation = Generation(
-        prompts=(input_items(request.input, request.instructions),),
+        prompts=(turns,),
         params=params,
         terms=read_terms(request),
         tenant=read_tenant(request.user, request.safety_identifier),
         model=request.model or "",
-        stream=True,
+        stream=stream,
         names=NAMES,
     )
-    echo = echo_of(request, params)
-    return Create(generation=generation, stream_id=request.stream_id, echo=echo)
+    return Create(
+        generation=generation,
+        turns=turns,
+        items=() if request.input is None else listed(request.input),
+        instructions=request.instructions or "",
+        previous=request.previous_response_id,
+        store=request.store is not False,
+        echo=echo_of(request, params),
+    )
 
 
-def wanted_logprobs(request: CreateFrame) -> int | None:
+def wanted_logprobs(request: CreateFields) -> int | None:
     """Read how many of the likeliest tokens to report; None reports nothing.
 
     Raises:
@@ -209,30 +264,21 @@ def wanted_logprobs(request: CreateFrame) -> int | None:
     return request.top_logprobs
 
 
-def echo_of(request: CreateFrame, params: SamplingParams) -> dict[str, Any]:
+def echo_of(request: CreateFields, params: SamplingParams) -> dict[str, Any]:
     """The fields of a request that its response repeats."""
     return {
         "instructions": request.instructions,
         "max_output_tokens": request.max_output_tokens,
         "metadata": request.metadata or {},
+        "previous_response_id": request.previous_response_id,
         "prompt_cache_key": request.prompt_cache_key,
         "safety_identifier": request.safety_identifier,
+        "store": request.store is not False,
         "temperature": params.temperature,
         "top_p": params.top_p,
         "top_logprobs": request.top_logprobs or 0,
         "user": request.user,
     }
-
-
-def read_cancel(frame: bytes) -> CancelFrame:
-    """Read a ``response.cancel``.
-
-    Raises:
-        InvalidRequest: Names the field at fault.
-    """
-    request = read(frame, CancelFrame)
-    check_stream_id(request.stream_id)
-    return request
 
 
 def check_stream_id(stream_id: str | None) -> None:

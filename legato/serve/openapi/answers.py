@@ -111,6 +111,59 @@ class TextCompletion(Wire):
     usage: Usage
 
 
+class Response(Wire):
+    """A response; what it has beside the fields of its request."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
+    background: bool
+    completed_at: int | None
+    error: dict[str, Any] | None
+    incomplete_details: dict[str, str] | None
+    instructions: str | None
+    max_output_tokens: int | None
+    max_tool_calls: None
+    metadata: dict[str, str]
+    model: str
+    output: list[dict[str, Any]]
+    parallel_tool_calls: bool
+    previous_response_id: str | None
+    prompt_cache_key: str | None
+    reasoning: dict[str, None]
+    safety_identifier: str | None
+    service_tier: str
+    store: bool
+    temperature: float
+    text: dict[str, Any]
+    tool_choice: str
+    tools: list[Any]
+    top_logprobs: int
+    top_p: float
+    truncation: str
+    usage: dict[str, Any] | None
+    user: str | None
+
+
+class ResponseDeleted(Wire):
+    """A response is forgotten."""
+
+    id: str
+    object: Literal["response"]
+    deleted: bool
+
+
+class InputItemList(Wire):
+    """What a response was asked with."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    first_id: str
+    last_id: str
+    has_more: bool
+
+
 class ModelEntry(Wire, omit_defaults=True):
     """A model."""
 

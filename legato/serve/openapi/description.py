@@ -9,7 +9,8 @@ import msgspec
 from ...version import __version__
 from . import answers
 from .limits import limit
-from .operations import ALWAYS, JSON, WITHOUT_EFFECT, Neutral, Operation
+from .operation import ALWAYS, JSON, Operation
+from .operations import WITHOUT_EFFECT, Neutral
 
 REF = "#/components/schemas/{name}"
 INTRODUCTION = """\

@@ -7,12 +7,12 @@ holds that the router knows every operation here and none besides.
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import msgspec
-
 from ...actors.scheduling.batching import Batching
 from ...protocol import ai_sdk, tokens
-from ...protocol.openai import chat, completion, messages
+from ...protocol.openai import chat, completion, messages, responses
 from . import answers
+from .operation import BODY, EVENTS, JSON, WORK, Operation, Parameter
+from .response_operations import RESPONSES
 
 Neutral = Mapping[str, Collection[Any]]
 
@@ -21,62 +21,9 @@ WITHOUT_EFFECT: Mapping[type, Neutral] = {
     completion.CompletionRequest: completion.NEUTRAL,
     messages.Message: messages.NEUTRAL,
     messages.Part: messages.PART_NEUTRAL,
+    responses.CreateBody: responses.NEUTRAL,
 }
 """Fields that are known and without effect, with the values at which they pass."""
-
-JSON = "application/json"
-EVENTS = "text/event-stream"
-# What any request may meet, beside what its operation adds.
-ALWAYS = (403, 404, 405, 431, 500)
-# What a request with a body may meet.
-BODY = (400, 408, 413, 415)
-# What a request to the engine may meet.
-WORK = (429, 503, 504)
-
-
-class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter in path or query.
-
-    Args:
-        name: As clients write it.
-        where: ``path`` or ``query``; those in the path are required.
-        schema: JSON Schema.
-        says: What it means.
-    """
-
-    name: str
-    where: str
-    schema: dict[str, Any]
-    says: str
-
-
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One method of one path.
-
-    Args:
-        path: As the router knows it.
-        method: Upper case.
-        name: The operation's id.
-        says: One line.
-        takes: The struct of the body, or None.
-        gives: Media type to the struct of the answer; None is text or free-form JSON.
-        fails: Statuses beside those that any request may meet.
-        parameters: In path and query.
-        may_be_empty: 204 says that there is nothing to give.
-        needs_key: ``never``, ``sometimes`` (where the server has keys) or ``always``.
-    """
-
-    path: str
-    method: str
-    name: str
-    says: str
-    takes: Any = None
-    gives: Mapping[str, Any] = {}
-    fails: tuple[int, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    may_be_empty: bool = False
-    needs_key: str = "sometimes"
-
 
 MODEL_NAME = Parameter(
     name="name", where="path", schema={"type": "string"}, says="A model's name."
@@ -275,6 +222,7 @@ PLAYGROUND = tuple(
 
 OPERATIONS: tuple[Operation, ...] = (
     *GENERATING,
+    *RESPONSES,
     *CHATTING,
     *CATALOG,
     *OWNERS,

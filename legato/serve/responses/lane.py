@@ -86,21 +86,23 @@ class Lanes:
         lane.running = lane.waiting.popleft()
         return lane.running
 
-    def cancel_response(self, name: str) -> None:
-        """Cancel one response; one that has just ended is left alone.
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self._jobs
 
-        Raises:
-            Refusal: 404, it was never here.
-        """
-        if job := self._jobs.get(name):
-            job.cancel()
-        elif name not in self._ended:
-            raise Refusal(
-                404,
-                "response_not_found",
-                f"no response {name!r} runs on this socket",
-                param="response_id",
-            )
+    def find(self, name: str) -> Job | None:
+        """Return a response that runs or waits here."""
+        return self._jobs.get(name)
+
+    def has_ended(self, name: str) -> bool:
+        """Whether it was here, not too long ago."""
+        return name in self._ended
+
+    def running(self, stream_id: str | None) -> Job | None:
+        """Return what runs in a lane; None: it is at rest."""
+        lane = self._lanes.get(stream_id)
+        return None if lane is None else lane.running
 
     def cancel_lane(self, stream_id: str | None) -> None:
         """Cancel all responses of a lane; one at rest is left alone."""

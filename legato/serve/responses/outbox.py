@@ -6,7 +6,7 @@ streams' deltas merge, and the engine pauses the sequences. A client that reads 
 at all for the deadline is given up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...mailbox import Mailbox, MailboxFull
 from ..socket import Socket, SocketGone
@@ -24,10 +24,19 @@ class Outbox:
         socket: Where they go.
         entries: Most entries that wait.
         watch: Told when a batch begins and ends; it knows the deadline.
+        write: Makes the message of a frame; None: a frame is its message.
     """
 
-    def __init__(self, socket: Socket, entries: int, watch: StallWatch) -> None:
+    def __init__(
+        self,
+        socket: Socket,
+        entries: int,
+        watch: StallWatch,
+        write: Callable[[str], str | bytes] | None = None,
+    ) -> None:
         self._socket = socket
+        self._write = write
+        self._is_finishing = False
         self._watch = watch
         self._waiting = Mailbox[Frames](
             "outbox", entries, urgent_capacity=URGENT_ENTRIES
@@ -58,7 +67,8 @@ class Outbox:
         if self._is_sending or self._num_waiting:
             return tuple(frames)
         for index, frame in enumerate(frames):
-            if not self._socket.send_now(frame):
+            message = frame if self._write is None else self._write(frame)
+            if not self._socket.send_now(message):
                 return tuple(frames[index:])
         return ()
 
@@ -73,6 +83,15 @@ class Outbox:
         self._num_waiting += 1
         return True
 
+    def finish(self) -> None:
+        """Return from ``run`` once all that waits is sent."""
+        self._is_finishing = True
+        self._num_waiting += 1
+        try:
+            self._address.put_urgent(())
+        except MailboxFull:
+            self._num_waiting -= 1  # what waits will wake it
+
     async def run(self) -> None:
         """Send until the client leaves; cancelled, what waits is dropped."""
         try:
@@ -83,9 +102,12 @@ class Outbox:
                 self._watch.begin()
                 for frames in batch:
                     for frame in frames:
-                        await self._socket.send(frame)
+                        message = frame if self._write is None else self._write(frame)
+                        await self._socket.send(message)
                 self._watch.end()
                 self._is_sending = False
+                if self._is_finishing and not self._num_waiting:
+                    return
         except SocketGone:
             return
         finally:

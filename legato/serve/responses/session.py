@@ -4,28 +4,40 @@ The reader never waits for anything but the client: lanes run in tasks of their 
 one task writes.
 """
 
-import time
-import uuid
+import asyncio
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ...protocol.openai.refusal import Refusal
-from ...protocol.openai.response_events import ResponseEvents, error_event
-from ...protocol.openai.responses import (
+from ...protocol.openai.extensions import (
+    AUTHENTICATE,
+    CREATE,
+    Envelope,
+    ResumeFrame,
     check_kind,
+    note,
     open_envelope,
-    read_cancel,
-    read_create,
+    read_authenticate,
+    read_control,
 )
+from ...protocol.openai.refusal import Refusal
+from ...protocol.openai.response_events import error_event
+from ...protocol.openai.responses import read_frame
 from ..backend import Backend
 from ..gate import Gate
-from ..judgement import check_model, refusal_of
+from ..judgement import refusal_of
+from ..keys import KeyRing
 from ..settings import ServeSettings
 from ..socket import Socket, SocketGone
-from .job import Job
+from .codec import Codec
+from .control import Control
 from .lane import Lane, Lanes
+from .making import make_job
 from .outbox import Outbox
+from .recall import Recall
+from .registry import Registry
+from .replay import EventLog, Reader
+from .run import Run
 from .stall import StallWatch
 
 TOO_BIG = 1009
@@ -37,8 +49,11 @@ class Session:
 
     Args:
         socket: The client's, accepted.
+        codec: How frames travel on it.
         engine: Answers.
         gate: Lets responses in.
+        registry: Keeps what outlives the connection.
+        keys: Of those who may come in.
         settings: Limits.
         tenant: Whose API key it carries; "" leaves that to each request.
     """
@@ -46,30 +61,44 @@ class Session:
     def __init__(
         self,
         socket: Socket,
+        codec: Codec,
         engine: Backend,
         gate: Gate,
+        registry: Registry,
+        keys: KeyRing,
         settings: ServeSettings,
         *,
         tenant: str,
     ) -> None:
         self._socket = socket
+        self._codec = codec
         self._engine = engine
         self._gate = gate
+        self._registry = registry
+        self._keys = keys
         self._settings = settings
         self._tenant = tenant
         watch = StallWatch(settings.send_deadline_s, self._give_up)
-        self._outbox = Outbox(socket, settings.outbox_entries, watch)
+        self._outbox = Outbox(socket, settings.outbox_entries, watch, codec.write)
         self._lanes = Lanes(settings.max_lanes, settings.max_in_flight)
+        self._control = Control(self._lanes, registry, tenant)
+        self._recall = Recall(registry.store, tenant)
+        self._is_old = False
         self._end = (1000, "")
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
         """Serve the connection until either side ends it."""
-        with self._scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._write)
-                await self._read(group)
-                self._scope.cancel()
+        loop = asyncio.get_running_loop()
+        ageing = loop.call_later(self._settings.max_connection_s, self._grow_old)
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._write)
+                    await self._read(group)
+                    self._scope.cancel()
+        finally:
+            ageing.cancel()
         await self._socket.close(*self._end)
 
     async def _write(self) -> None:
@@ -80,6 +109,25 @@ class Session:
         wait_s = self._settings.send_deadline_s
         self._end = (POLICY, f"nothing was read for {wait_s:g} s")
         self._scope.cancel()
+
+    def _grow_old(self) -> None:
+        """Take no new responses; close once those under way have ended."""
+        self._is_old = True
+        self._outbox.put_error(error_event(self._too_old()))
+        self._end_if_idle()
+
+    def _too_old(self) -> Refusal:
+        minutes = self._settings.max_connection_s / 60
+        return Refusal(
+            400,
+            "websocket_connection_limit_reached",
+            f"a connection lasts {minutes:g} minutes; open another to go on",
+        )
+
+    def _end_if_idle(self) -> None:
+        if self._is_old and self._lanes.is_idle:
+            self._end = (1000, "the connection has reached its age limit")
+            self._outbox.finish()
 
     async def _read(self, group: TaskGroup) -> None:
         limit = self._settings.max_frame_bytes
@@ -100,51 +148,116 @@ class Session:
         except SocketGone:
             return
 
-    def _take(self, frame: str | bytes, group: TaskGroup) -> bool:
+    def _take(self, message: str | bytes, group: TaskGroup) -> bool:
         """Act on a message; False if even an error cannot be told any more."""
-        stream_id: str | None = None
+        envelope = Envelope()
         try:
-            if isinstance(frame, bytes):
-                raise Refusal(
-                    400, "binary_frame", "this socket speaks JSON in text messages"
-                )
-            data = frame.encode()
+            data = self._codec.read(message)
             envelope = open_envelope(data)
-            stream_id = envelope.stream_id
-            if check_kind(envelope.type) == "response.create":
+            kind = check_kind(envelope.type)
+            if kind == CREATE:
                 self._create(data, group)
+            elif kind == AUTHENTICATE:
+                self._authenticate(data)
             else:
-                self._cancel(data)
+                request = read_control(kind, data)
+                if isinstance(request, ResumeFrame):
+                    group.start_soon(self._resume, request)
+                elif told := self._control.obey(kind, request):
+                    return self._outbox.put_error(told)
         except Exception as error:
-            return self._outbox.put_error(error_event(refusal_of(error), stream_id))
+            return self._outbox.put_error(self._error(error, envelope))
         return True
 
+    def _error(self, error: Exception, envelope: Envelope) -> str:
+        refusal = refusal_of(error)
+        return error_event(refusal, envelope.stream_id, envelope.response_id)
+
     def _create(self, data: bytes, group: TaskGroup) -> None:
+        if self._is_old:
+            raise self._too_old()
         with self._gate.admit():
-            create = read_create(data, self._engine.default_params())
-        check_model(create.generation.model, self._engine.name)
-        name = f"resp_{uuid.uuid4().hex}"
-        events = ResponseEvents(
-            name,
-            self._engine.name,
-            int(time.time()),
-            stream_id=create.stream_id,
-            echo=create.echo,
-            token_bytes=self._engine.token_bytes,
-            clock=time.time,
-        )
-        request = create.generation.of_tenant(self._tenant)
-        job = Job(name, request, events, create.stream_id)
+            create = read_frame(data, self._engine.default_params())
+        job = make_job(create, self._engine, self._recall, self._tenant)
         if lane := self._lanes.put(create.stream_id, job):
             group.start_soon(self._run_lane, lane)
 
-    def _cancel(self, data: bytes) -> None:
-        request = read_cancel(data)
-        if request.response_id is None:
-            self._lanes.cancel_lane(request.stream_id)
-        else:
-            self._lanes.cancel_response(request.response_id)
+    def _authenticate(self, data: bytes) -> None:
+        key = read_authenticate(data)
+        if self._keys and self._keys.check_key(key) != self._tenant:
+            raise Refusal(
+                400,
+                "invalid_value",
+                "this connection came with another API key; open another for this one",
+                param="api_key",
+            )
+        self._outbox.put_error(note("session.authenticated"))
 
     async def _run_lane(self, lane: Lane) -> None:
         while job := self._lanes.next(lane):
-            await job.run(self._engine, self._gate, self._outbox)
+            if not job.create.resumable:
+                await job.run(self._engine, self._gate, self._outbox)
+                continue
+            try:
+                run = self._registry.begin(job)
+            except Refusal as refusal:
+                await self._outbox.put([error_event(refusal, lane.stream_id)])
+                continue
+            await self._follow(run, run.follow(-1))
+            # Another connection may have taken it over; the lane stays in order.
+            await job.finished.wait()
+        self._end_if_idle()
+
+    async def _resume(self, request: ResumeFrame) -> None:
+        name = request.response_id or ""
+        after = -1 if request.starting_after is None else request.starting_after
+        try:
+            run = self._registry.find(name, self._tenant)
+            if run is None:
+                await self._replay(name, after, request.stream_id)
+                return
+            reader = run.follow(after)
+            try:
+                if request.credit:
+                    run.job.grant(request.credit)
+                status = run.job.events.object["status"]
+                await self._outbox.put([resumed(name, after, status)])
+            except BaseException:
+                run.leave(reader)
+                raise
+            await self._follow(run, reader)
+        except Refusal as refusal:
+            await self._outbox.put([error_event(refusal, request.stream_id, name)])
+
+    async def _replay(self, name: str, after: int, stream_id: str | None) -> None:
+        """Send the events of a response that has ended, from the store."""
+        log: EventLog | None = await self._registry.replay(name, self._tenant)
+        if log is None:
+            raise Refusal(
+                404,
+                "response_not_found",
+                f"no response {name!r} can be resumed here",
+                param="response_id",
+            )
+        reader = log.read(after)
+        await self._outbox.put([resumed(name, after, "completed")])
+        while frames := await reader.next():
+            await self._outbox.put(frames)
+
+    async def _follow(self, run: Run, reader: Reader) -> None:
+        """Send a run's events up to its end, or until somebody takes over."""
+        try:
+            while frames := await reader.next():
+                await self._outbox.put(frames)
+        except Refusal as refusal:
+            lane = run.job.create.stream_id
+            await self._outbox.put([error_event(refusal, lane, run.job.name)])
+        finally:
+            run.leave(reader)
+
+
+def resumed(name: str, after: int, status: str) -> str:
+    """The event before a replay."""
+    return note(
+        "response.resumed", response_id=name, starting_after=after, status=status
+    )

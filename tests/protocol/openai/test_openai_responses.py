@@ -1,4 +1,4 @@
-"""Frames of Responses WebSocket mode. Refusals are tested with the session."""
+"""Requests for responses. Refusals are tested with the session."""
 
 import msgspec
 import pytest
@@ -6,16 +6,20 @@ import pytest
 from legato.protocol.errors import InvalidRequest
 from legato.protocol.openai.responses import (
     NEUTRAL,
-    open_envelope,
-    read_cancel,
-    read_create,
+    SOCKET_NEUTRAL,
+    read_body,
+    read_frame,
 )
 from legato.protocol.requests import ChatMessage
 
 
 def create(**fields):
     frame = {"type": "response.create", "input": "hi", **fields}
-    return read_create(msgspec.json.encode(frame), {"top_k": 2})
+    return read_frame(msgspec.json.encode(frame), {"top_k": 2})
+
+
+def post(**fields):
+    return read_body(msgspec.json.encode({"input": "hi", **fields}), {})
 
 
 def test_text_is_a_user_message():
@@ -32,11 +36,14 @@ def test_our_sampling_fields_are_taken_too():
 
 
 def test_every_field_without_effect_is_accepted_empty():
-    create(**dict.fromkeys(NEUTRAL))
-    create(**{name: values[0] for name, values in NEUTRAL.items() if values})
+    neutral = NEUTRAL | SOCKET_NEUTRAL
+    create(**dict.fromkeys(neutral))
+    create(**{name: values[0] for name, values in neutral.items() if values})
 
 
-@pytest.mark.parametrize("name", [n for n in NEUTRAL if n != "stream_options"])
+@pytest.mark.parametrize(
+    "name", [n for n in NEUTRAL | SOCKET_NEUTRAL if n != "stream_options"]
+)
 def test_every_field_without_effect_is_refused_when_it_asks_for_one(name):
     with pytest.raises(InvalidRequest) as caught:
         create(**{name: "surely not"})
@@ -53,17 +60,51 @@ def test_logprobs_come_with_a_number_or_by_inclusion():
     assert caught.value.field == "include"
 
 
-def test_an_envelope_keeps_only_a_usable_lane():
-    assert open_envelope(b'{"type": "x", "stream_id": "a"}').stream_id == "a"
-    assert open_envelope(b'{"type": "x", "stream_id": 5}').stream_id is None
-
-
-def test_a_cancel_names_a_response_a_lane_or_nothing():
-    assert (
-        read_cancel(b'{"type":"response.cancel","response_id":"r"}').response_id == "r"
+def test_a_prompt_is_instructions_then_what_was_said_then_what_is_new():
+    earlier = (ChatMessage("user", "a"), ChatMessage("assistant", "b"))
+    made = create(instructions="be brief", previous_response_id="resp_1")
+    assert made.previous == "resp_1"
+    assert made.prompt(earlier).prompts == (
+        (ChatMessage("system", "be brief"), *earlier, ChatMessage("user", "hi")),
     )
-    assert read_cancel(b'{"type":"response.cancel","stream_id":"a"}').stream_id == "a"
-    assert read_cancel(b'{"type":"response.cancel"}').response_id is None
+    assert made.echo["previous_response_id"] == "resp_1"
+
+
+def test_a_prompt_that_is_only_taken_up_makes_one_token_and_needs_no_input():
+    made = create(generate=False, input=None, instructions="be brief", min_tokens=9)
+    params = made.prompt(()).params
+    assert (params.max_tokens, params.min_tokens) == (1, 0)
+    with pytest.raises(InvalidRequest) as caught:
+        create(generate=False, input=None).prompt(())
+    assert caught.value.field == "input"
+
+
+def test_a_response_is_stored_unless_it_says_otherwise():
+    assert create().store
+    assert not create(store=False).store
+    assert create(store=False).echo["store"] is False
+
+
+def test_what_only_sockets_take_is_unknown_over_http_and_the_other_way_round():
+    for name in ("resumable", "credit", "generate", "stream_id", "legato"):
+        with pytest.raises(InvalidRequest) as caught:
+            post(**{name: 1})
+        assert caught.value.field == name
+    assert post(background=True, stream=True).background
+    with pytest.raises(InvalidRequest) as caught:
+        post(background=True, store=False)
+    assert caught.value.field == "store"
+    with pytest.raises(InvalidRequest) as caught:
+        create(background=True)
+    assert caught.value.field == "background"
+
+
+@pytest.mark.parametrize("credit", [-1, 2**31])
+def test_credit_has_a_range(credit):
+    assert create(credit=0).credit == 0
+    with pytest.raises(InvalidRequest) as caught:
+        create(credit=credit)
+    assert caught.value.field == "credit"
 
 
 def test_terms_are_taken_and_checked():

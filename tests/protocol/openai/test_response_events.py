@@ -81,5 +81,5 @@ def test_a_failure_is_an_error_then_the_failed_response(status, code):
 
 
 def test_an_error_of_the_socket_has_no_number():
-    event = msgspec.json.decode(error_event(Refusal(400, "c", "m")))
+    event = msgspec.json.decode(error_event(Refusal(400, "c", "m")).encode())
     assert set(event) == {"type", "status", "error"}

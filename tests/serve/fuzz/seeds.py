@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from legato.protocol import ai_sdk
-from legato.protocol.openai import realtime, responses
+from legato.protocol.openai import extensions, realtime, responses
 from legato.protocol.openai.chat import ChatRequest
 from legato.protocol.openai.completion import CompletionRequest
 from legato.protocol.openai.realtime_settings import ResponseFields, SessionFields
+from legato.protocol.openai.responses import CreateBody
 
 from .shapes import check_event
 
@@ -39,6 +40,15 @@ ENDPOINTS = {
             {"prompt": ["a", "b"], "stream": True, "logprobs": 1},
             {"prompt": [1, 2, 3], "max_tokens": 9, "ignore_eos": True, **SAMPLING},
             {"prompt": [[1], [2]], "stream_options": {"include_usage": True}},
+        ],
+    ),
+    "/v1/responses": (
+        CreateBody.__struct_fields__,
+        [
+            {"input": "hi"},
+            {"input": [HELLO], "stream": True, "instructions": "Be brief."},
+            {"input": "hi", "store": False, "top_logprobs": 1, **SAMPLING},
+            {"input": "hi", "previous_response_id": "resp_1"},
         ],
     ),
     "/v1/chat": UI_CHAT,
@@ -94,17 +104,26 @@ CREATE = {"type": "response.create", "input": "hi"}
 ITEM_PART = {"type": "input_text", "text": "hi"}
 ITEM = {"type": "message", "role": "user", "content": [ITEM_PART]}
 RESPONSES = ResponsesSeeds(
-    kinds=responses.KINDS,
+    kinds=extensions.KINDS,
     fields=(
         *responses.CreateFrame.__struct_fields__,
-        *responses.CancelFrame.__struct_fields__,
+        *(f for kind in extensions.FRAMES.values() for f in kind.__struct_fields__),
+        *extensions.AuthenticateFrame.__struct_fields__,
     ),
     frames=[
         CREATE,
         {**CREATE, "input": [ITEM], "stream_id": "a", "instructions": "Be brief."},
         {**CREATE, "stream_id": "b", "top_logprobs": 1, "metadata": {"a": "b"}},
+        {**CREATE, "stream_id": "c", "credit": 2, "legato": 1},
+        {**CREATE, "generate": False, "store": False},
+        {**CREATE, "resumable": True, "previous_response_id": "resp_1"},
         {"type": "response.cancel"},
         {"type": "response.cancel", "stream_id": "a"},
+        {"type": "response.stop", "stream_id": "a"},
+        {"type": "response.credit", "stream_id": "c", "tokens": 3},
+        {"type": "response.update", "max_output_tokens": 5, "priority": 1},
+        {"type": "response.resume", "response_id": "resp_1", "starting_after": 3},
+        {"type": "session.authenticate", "api_key": "k"},
         {"type": "response.cancel", "response_id": "resp_1"},
     ],
     last={**CREATE, "stream_id": "the last", "metadata": {"mark": "here"}},

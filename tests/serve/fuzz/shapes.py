@@ -18,12 +18,25 @@ def check_stream(text):
     """A stream ends once, and an error in it is in shape."""
     *events, rest = text.split("\n\n")
     assert rest == ""
+    if events[0].startswith("event: "):
+        check_named(events)
+        return
     assert events[-1] == "data: [DONE]"
     for event in events[:-1]:
         data = msgspec.json.decode(event.removeprefix("data: "))
         assert isinstance(data, dict)
         if "error" in data:
             msgspec.convert(data, Refused, strict=True)
+
+
+def check_named(events):
+    """A response's events have names and dense numbers, and end in a terminal one."""
+    for number, event in enumerate(events):
+        name, data = event.split("\n")
+        data = msgspec.json.decode(data.removeprefix("data: "))
+        assert name == f"event: {data['type']}"
+        assert data["sequence_number"] == number
+    assert data["response"]["status"] != "in_progress"
 
 
 def check_answer(status, content_type, body):

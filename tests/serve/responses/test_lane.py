@@ -56,21 +56,31 @@ def test_a_cancel_reaches_what_runs_and_what_waits():
     lanes.next(lane)
     lanes.cancel_lane("a")
     assert [job.cancelled for job in jobs] == [True, True, False, False]
-    lanes.cancel_response("3")
-    assert [job.cancelled for job in jobs] == [True, True, False, True]
     lanes.cancel_lane("never was")
 
 
-def test_a_cancel_that_comes_too_late_is_no_error_for_a_while():
+def test_a_response_is_found_by_its_id_and_by_its_lane():
+    lanes = Lanes(5, 10)
+    first, second = FakeJob("1"), FakeJob("2")
+    lane = lanes.put("a", first)
+    lanes.put("a", second)
+    lanes.next(lane)
+    assert lanes.running("a") is first
+    assert lanes.find("2") is second
+    assert (lanes.running("b"), lanes.find("3")) == (None, None)
+    lanes.next(lane)
+    lanes.next(lane)
+    assert lanes.is_idle
+
+
+def test_what_has_ended_is_remembered_for_a_while():
     lanes = Lanes(5, 10)
     lane = lanes.put("a", FakeJob("early"))
     lanes.next(lane)
     lanes.next(lane)
-    lanes.cancel_response("early")
+    assert lanes.has_ended("early")
     for number in range(REMEMBERED):
         lane = lanes.put("a", FakeJob(str(number)))
         lanes.next(lane)
         lanes.next(lane)
-    with pytest.raises(Refusal) as caught:
-        lanes.cancel_response("early")
-    assert caught.value.param == "response_id"
+    assert not lanes.has_ended("early")
