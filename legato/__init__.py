@@ -28,8 +28,10 @@ if TYPE_CHECKING:
         UnknownOption,
     )
     from .protocol.grammar import Grammar
+    from .protocol.prompts import Conversation
     from .protocol.requests import ChatMessage, Completion, Delta, FinishReason, Usage
     from .protocol.sampling import SamplingParams
+    from .protocol.tools import CallBegun, CallPiece, Tool, ToolCall, ToolUse
 
 _ROOMS = {
     ".engine": ("Engine", "EngineSettings", "EngineStats", "FakeModel", "Stream"),
@@ -48,6 +50,7 @@ _ROOMS = {
         "UnknownOption",
     ),
     ".protocol.grammar": ("Grammar",),
+    ".protocol.prompts": ("Conversation",),
     ".protocol.requests": (
         "ChatMessage",
         "Completion",
@@ -56,14 +59,18 @@ _ROOMS = {
         "Usage",
     ),
     ".protocol.sampling": ("SamplingParams",),
+    ".protocol.tools": ("CallBegun", "CallPiece", "Tool", "ToolCall", "ToolUse"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "CallBegun",
+    "CallPiece",
     "ChatMessage",
     "Completion",
     "ConnectionLost",
     "ContextOverflow",
+    "Conversation",
     "DeadlineExceeded",
     "Delta",
     "Engine",
@@ -82,6 +89,9 @@ __all__ = [
     "Overloaded",
     "SamplingParams",
     "Stream",
+    "Tool",
+    "ToolCall",
+    "ToolUse",
     "UnknownOption",
     "Usage",
     "__version__",

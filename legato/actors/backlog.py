@@ -5,6 +5,7 @@ that a flood is refused before it costs anything. Shared by the open streams; ow
 the front end's loop.
 """
 
+from ..protocol.prompts import prompt_chars
 from ..protocol.requests import ChatMessage, Prompt
 
 CHARS_PER_TOKEN = 4
@@ -40,9 +41,9 @@ class Wait:
 
 def estimate(prompt: Prompt) -> int:
     """About how many tokens a prompt has; exact for ids."""
-    if isinstance(prompt, str):
-        return len(prompt) // CHARS_PER_TOKEN + 1
-    return sum(
-        len(item.content) // CHARS_PER_TOKEN + 1 if isinstance(item, ChatMessage) else 1
-        for item in prompt
-    )
+    if isinstance(prompt, tuple) and prompt and isinstance(prompt[0], int):
+        return len(prompt)
+    if isinstance(prompt, tuple):
+        messages = [item for item in prompt if isinstance(item, ChatMessage)]
+        return sum(item.num_chars // CHARS_PER_TOKEN + 1 for item in messages)
+    return prompt_chars(prompt) // CHARS_PER_TOKEN + 1

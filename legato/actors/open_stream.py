@@ -15,6 +15,7 @@ from ..protocol.errors import Failure, LegatoError
 from ..protocol.requests import (
     Admit,
     Cancel,
+    Conversation,
     Delta,
     Ended,
     FinishReason,
@@ -29,7 +30,7 @@ from .observer import StreamObserver
 from .orders import OrderLine
 from .stages import Stages
 from .terms import Terms
-from .text import StreamText, Vocabulary
+from .text import MarkedVocabulary, StreamText, Vocabulary
 
 log = logging.getLogger("legato.streams")
 
@@ -66,7 +67,10 @@ class OpenStream:
         self.cancelled = False
         self.failure: LegatoError | None = None
         self._emitted: list[int] = []
-        self._text = StreamText(vocabulary, params.stop, params.include_stop)
+        tokens = vocabulary
+        if isinstance(generate.prompt, Conversation):
+            tokens = MarkedVocabulary(vocabulary)
+        self._text = StreamText(tokens, params.stop, params.include_stop)
         # Only who looks for stop strings must look at every token as it comes.
         self._matching = bool(params.stop)
         self._num_to_stop: int | None = None

@@ -13,7 +13,8 @@ from typing import Protocol
 from ..mailbox import Mailbox, MailboxFull
 from ..protocol.errors import ContextOverflow, Overloaded
 from ..protocol.grammar import Grammar
-from ..protocol.requests import Admit, ChatMessage, Generate, Prompt
+from ..protocol.prompts import prompt_chars
+from ..protocol.requests import Admit, Generate, Prompt
 from ..protocol.sampling import SamplingParams
 from ..protocol.steps import RowSampling
 from .blocking import in_thread
@@ -136,10 +137,7 @@ class Tokenizer:
         Raises:
             ContextOverflow: Its characters alone take more tokens than the context.
         """
-        if isinstance(prompt, str):
-            chars = len(prompt)
-        else:
-            chars = sum(len(m.content) for m in prompt if isinstance(m, ChatMessage))
+        chars = prompt_chars(prompt)
         at_least = chars // max(1, self._encoder.max_token_bytes)
         if at_least >= self._max_context:
             why = f"the model's context of {self._max_context} tokens"

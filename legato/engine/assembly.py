@@ -85,6 +85,7 @@ class Assembly:
         self.text: TextSource
         self.vocabulary: Vocabulary
         self.encoder: PromptEncoder
+        self.forms: AnswerForms
         self.streams: Streams
         self.limits: RunnerLimits
         self.memory = ""
@@ -107,7 +108,7 @@ class Assembly:
         tokenizer = Tokenizer(
             self._prompts,
             self.encoder,
-            AnswerForms(self.text.stop_ids),
+            self.forms,
             self.streams,
             self.orders,
             self.tracing.tracer,
@@ -168,6 +169,7 @@ class Assembly:
         self.text = self._model.text()
         self.vocabulary = Vocabulary.load(self.text.vocabulary)
         self.encoder = PromptEncoder.of(self.vocabulary, self.text)
+        self.forms = AnswerForms(self.vocabulary, self.text)
 
     async def _ready(self) -> RunnerLimits:
         while True:

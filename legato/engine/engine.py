@@ -20,9 +20,10 @@ import msgspec
 
 from ..actors.core import Core
 from ..actors.scheduling.batching import Batching
+from ..actors.text import ToolParser
 from ..gpu.source import Model, Progress
 from ..mailbox import MailboxFull
-from ..protocol.errors import InvalidRequest, Overloaded
+from ..protocol.errors import Overloaded
 from ..protocol.requests import Completion, Generate
 from ..protocol.sampling import SamplingParams
 from .lifetime import Lifetime
@@ -30,7 +31,7 @@ from .prompt import AnyPrompt, as_prompt
 from .settings import EngineSettings
 from .stats import EngineStats
 from .stream import Stream, StreamContext
-from .terms import check_terms
+from .terms import check_ids, check_terms
 
 
 class Engine:
@@ -173,8 +174,8 @@ class Engine:
         Raises:
             InvalidRequest: It cannot be encoded.
         """
-        ready = as_prompt(prompt, self.settings.max_prompt_chars)
-        return self._life.assembly.encoder.encode(ready)
+        limit = self.settings.max_prompt_chars
+        return self._life.assembly.encoder.encode(as_prompt(prompt, limit))
 
     def decode(self, ids: tuple[int, ...]) -> str:
         """The text of token ids, special tokens hidden."""
@@ -183,6 +184,10 @@ class Engine:
     def token_bytes(self, token: int) -> bytes:
         """The bytes of one token; b"" for one that is no text."""
         return self._life.assembly.vocabulary.token_bytes(token)
+
+    def tool_parser(self) -> ToolParser:
+        """Make a reader of calls for one answer to a ``Conversation``."""
+        return self._life.assembly.forms.parser()
 
     # -- looking in ------------------------------------------------------------
 
@@ -266,7 +271,7 @@ class Engine:
         self._life.check_loop()
         streams = assembly.streams
         self._life.door.check(len(streams), streams.backlog.tokens, now_s)
-        self._check_ids(params)
+        check_ids(params, self.vocab_size)
         if params.seed is None:
             params = msgspec.structs.replace(params, seed=secrets.randbits(63))
         generate = request(next(self._numbers), params)
@@ -284,14 +289,3 @@ class Engine:
             requests = (generate.request,)
             tracer.span("engine", "generate", now_s, ended_s, requests=requests)
         return Stream(opened, streams)
-
-    def _check_ids(self, params: SamplingParams) -> None:
-        """Token ids can only be checked where the vocabulary is known."""
-        size = self.vocab_size
-        for field in ("logit_bias", "stop_token_ids"):
-            for token in getattr(params, field):
-                if token >= size:
-                    raise InvalidRequest(
-                        f"token id {token} is outside the vocabulary of {size}",
-                        field=field,
-                    )

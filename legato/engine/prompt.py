@@ -6,9 +6,16 @@ from typing import Any
 import msgspec
 
 from ..protocol.errors import InvalidRequest, UnknownOption
-from ..protocol.requests import ChatMessage, Prompt
+from ..protocol.prompts import prompt_chars
+from ..protocol.requests import ChatMessage, Conversation, Prompt
 
-AnyPrompt = str | Sequence[int] | Sequence[ChatMessage] | Sequence[Mapping[str, Any]]
+AnyPrompt = (
+    str
+    | Sequence[int]
+    | Sequence[ChatMessage]
+    | Sequence[Mapping[str, Any]]
+    | Conversation
+)
 
 
 def as_prompt(value: AnyPrompt, max_chars: int) -> Prompt:
@@ -20,6 +27,10 @@ def as_prompt(value: AnyPrompt, max_chars: int) -> Prompt:
     if isinstance(value, str):
         _check_length(len(value), max_chars)
         return value
+    if isinstance(value, Conversation):
+        messages = tuple(_message(m, n) for n, m in enumerate(value.messages))
+        _check_length(prompt_chars(value), max_chars)
+        return Conversation(messages, value.use)
     items: Sequence[Any] = value
     if not isinstance(items, Sequence) or isinstance(items, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance] # users may pass anything
         raise InvalidRequest(
@@ -32,14 +43,14 @@ def as_prompt(value: AnyPrompt, max_chars: int) -> Prompt:
         _check_length(len(items), max_chars)
         return tuple(items)
     messages = tuple(_message(item, index) for index, item in enumerate(items))
-    _check_length(sum(len(message.content) for message in messages), max_chars)
+    _check_length(prompt_chars(messages), max_chars)
     return messages
 
 
 def _message(item: Any, index: int) -> ChatMessage:
     where = f"messages[{index}]"
     if isinstance(item, ChatMessage):
-        item = {"role": item.role, "content": item.content}
+        item = msgspec.structs.asdict(item)
     if not isinstance(item, Mapping):
         raise InvalidRequest(
             f"must be a message with role and content, got {type(item).__name__}",

@@ -11,23 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from .errors import Failure
+from .prompts import ChatMessage as ChatMessage
+from .prompts import Conversation as Conversation
+from .prompts import Prompt
 from .sampling import SamplingParams
 from .steps import RowSampling, TokenLogprobs
-
-
-class ChatMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One turn of a conversation.
-
-    Args:
-        role: ``system``, ``user``, ``assistant`` or ``tool``.
-        content: Its text.
-    """
-
-    role: str
-    content: str
-
-
-Prompt = str | tuple[int, ...] | tuple[ChatMessage, ...]
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +23,8 @@ class Generate(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         request: The engine's number.
-        prompt: Plain text, token ids, or a conversation for the chat template.
+        prompt: Plain text, token ids, or a conversation for the chat template, with or
+            without functions at hand.
         params: Sampling and endings.
         priority: Lower runs earlier; 0 is usual.
         tenant: Who shares fairly with whom.

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
 from ..actors.scheduling.batching import Batching
+from ..protocol.openai.calls import CallParser
 from ..protocol.requests import Delta, Prompt
 from ..protocol.sampling import SamplingParams
 
@@ -149,6 +150,10 @@ class Backend(Protocol):
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes behind a token id."""
+        ...
+
+    def tool_parser(self) -> CallParser:
+        """Make a parser of one answer's calls."""
         ...
 
     def metrics_text(self) -> bytes:

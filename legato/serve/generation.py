@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from ..protocol.openai.chat import ChatAnswer, read_chat
-from ..protocol.openai.completion import CompletionAnswer, read_completion
+from ..protocol.openai.completion import CompletionAnswer, echoes, read_completion
 from ..protocol.openai.generation import Generation
 from ..protocol.openai.usage import joint_usage
 from ..protocol.requests import Delta
@@ -22,7 +22,7 @@ from .gate import Gate
 from .judgement import check_length, check_model, refusal_of
 
 Read = Callable[[bytes, Mapping[str, float]], Generation]
-Shape = type[ChatAnswer] | type[CompletionAnswer]
+Shape = Callable[[Backend, Generation], Answer]
 
 
 class GenerationEndpoint:
@@ -32,18 +32,14 @@ class GenerationEndpoint:
         engine: Answers.
         gate: Lets requests in.
         read: Reads a body.
-        shape: Shapes the answer.
-        prefix: Of the answer's id.
+        shape: Makes what shapes the answer.
     """
 
-    def __init__(
-        self, engine: Backend, gate: Gate, read: Read, shape: Shape, prefix: str
-    ) -> None:
+    def __init__(self, engine: Backend, gate: Gate, read: Read, shape: Shape) -> None:
         self._engine = engine
         self._gate = gate
         self._read = read
         self._shape = shape
-        self._prefix = prefix
 
     async def __call__(self, exchange: Exchange) -> None:
         """Serve one request.
@@ -59,13 +55,7 @@ class GenerationEndpoint:
             check_model(request.model, self._engine.name)
             for prompt in request.prompts:
                 check_length(prompt, self._engine.max_context)
-            answer = self._shape(
-                f"{self._prefix}-{uuid.uuid4().hex}",
-                self._engine.name,
-                int(time.time()),
-                include_usage=request.include_usage,
-                token_bytes=self._engine.token_bytes,
-            )
+            answer = self._shape(self._engine, request)
             serve = self._stream if request.stream else self._collect
             await exchange.while_connected(lambda: serve(exchange, request, answer))
 
@@ -101,11 +91,35 @@ class GenerationEndpoint:
             await events.fail(refusal)
 
 
+def chat_answer(engine: Backend, request: Generation) -> ChatAnswer:
+    """Make what shapes the answer to a chat."""
+    return ChatAnswer(
+        f"chatcmpl-{uuid.uuid4().hex}",
+        engine.name,
+        int(time.time()),
+        include_usage=request.include_usage,
+        token_bytes=engine.token_bytes,
+        new_parser=engine.tool_parser if request.has_tools else None,
+    )
+
+
+def completion_answer(engine: Backend, request: Generation) -> CompletionAnswer:
+    """Make what shapes a text completion."""
+    return CompletionAnswer(
+        f"cmpl-{uuid.uuid4().hex}",
+        engine.name,
+        int(time.time()),
+        include_usage=request.include_usage,
+        token_bytes=engine.token_bytes,
+        echoes=echoes(request, engine.token_bytes),
+    )
+
+
 def chat_endpoint(engine: Backend, gate: Gate) -> GenerationEndpoint:
     """``POST /v1/chat/completions``."""
-    return GenerationEndpoint(engine, gate, read_chat, ChatAnswer, "chatcmpl")
+    return GenerationEndpoint(engine, gate, read_chat, chat_answer)
 
 
 def completion_endpoint(engine: Backend, gate: Gate) -> GenerationEndpoint:
     """``POST /v1/completions``."""
-    return GenerationEndpoint(engine, gate, read_completion, CompletionAnswer, "cmpl")
+    return GenerationEndpoint(engine, gate, read_completion, completion_answer)

@@ -29,8 +29,9 @@ def check_length(prompt: Prompt, max_context: int) -> None:
     Raises:
         ContextOverflow: With the numbers.
     """
-    is_ids = isinstance(prompt, tuple) and prompt and isinstance(prompt[0], int)
-    if is_ids and len(prompt) >= max_context:
+    if not isinstance(prompt, tuple) or not isinstance(prompt[0], int):
+        return
+    if len(prompt) >= max_context:
         why = f"the model's context of {max_context} tokens"
         raise ContextOverflow(len(prompt), max_context - 1, why)
 

@@ -58,7 +58,7 @@ class Desk:
         self.tokenizer = Tokenizer(
             self.inbox,
             self.encoder,
-            AnswerForms((256,)),
+            AnswerForms(VOCABULARY, fake_text()),
             self.streams,
             self.line,
             self.tracer,

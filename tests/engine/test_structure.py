@@ -13,12 +13,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from legato import (
+    CallBegun,
+    CallPiece,
+    ChatMessage,
+    Conversation,
     Engine,
     FakeModel,
     FinishReason,
     Grammar,
     InvalidRequest,
     SamplingParams,
+    Tool,
+    ToolUse,
 )
 from legato.actors.core_process import ProcessCore
 from legato.gpu.fake import FAKE_LIMITS, FakeRunner, fake_answer
@@ -254,3 +260,23 @@ def test_whatever_the_schema_a_random_model_keeps_to_it():
             check()
         finally:
             runner.run(engine.__aexit__(None, None, None))
+
+
+def test_functions_are_called_and_read_without_a_server(play: Play):
+    schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}}
+    schema |= {"required": ["n"], "additionalProperties": False}
+    use = ToolUse(tools=(Tool("pick", "Pick.", schema),), choice="required")
+    ask = Conversation((ChatMessage("user", "Pick one."),), use)
+
+    async def body(engine: Engine) -> None:
+        parser, pieces = engine.tool_parser(), []
+        params = SamplingParams(temperature=0, max_tokens=400)
+        async with engine.stream(ask, params) as stream:
+            async for delta in stream:
+                pieces += parser.feed(delta.text)
+        pieces += parser.finish()
+        assert pieces[0] == CallBegun(0, "pick")
+        calls = [one for one in pieces if isinstance(one, CallPiece) and not one.index]
+        assert json.loads("".join(one.text for one in calls))["n"] in (1, 2)
+
+    play(body)

@@ -5,13 +5,16 @@ from .prompt import PromptEncoder
 from .speller import Speller
 from .stream import StreamText
 from .template import ChatTemplate
+from .tools import MarkedVocabulary, ToolParser
 from .vocabulary import Vocabulary
 
 __all__ = [
     "AnswerForms",
     "ChatTemplate",
+    "MarkedVocabulary",
     "PromptEncoder",
     "Speller",
     "StreamText",
+    "ToolParser",
     "Vocabulary",
 ]

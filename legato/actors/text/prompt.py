@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from ...protocol.errors import InvalidRequest
 from ...protocol.models import TextSource
-from ...protocol.requests import ChatMessage, Prompt
+from ...protocol.requests import ChatMessage, Conversation, Prompt
+from ...protocol.tools import Tool
 from .control import MARK, ControlTexts, unguarded
 from .template import ChatTemplate
 from .vocabulary import Vocabulary
@@ -51,6 +52,8 @@ class PromptEncoder:
         """
         if isinstance(prompt, str):
             ids = self._vocabulary.encode(prompt) if prompt else ()
+        elif isinstance(prompt, Conversation):
+            ids = self._conversation(prompt.messages, prompt.use.tools)
         elif isinstance(prompt[0] if prompt else None, ChatMessage):
             ids = self._conversation(prompt)
         else:
@@ -73,7 +76,9 @@ class PromptEncoder:
             ids.append(token)
         return tuple(ids)
 
-    def _conversation(self, prompt: Sequence[object]) -> tuple[int, ...]:
+    def _conversation(
+        self, prompt: Sequence[object], tools: Sequence[Tool] = ()
+    ) -> tuple[int, ...]:
         messages: list[ChatMessage] = []
         for index, message in enumerate(prompt):
             if not isinstance(message, ChatMessage):
@@ -85,10 +90,9 @@ class PromptEncoder:
             raise InvalidRequest(
                 "the model has no chat template; send text as prompt", field="messages"
             )
-        guarded = [
-            ChatMessage(it.role, self._controls.guarded(it.content)) for it in messages
-        ]
-        text = self._template.render(guarded)
+        text = self._template.render(
+            messages, tools=tools, guard=self._controls.guarded
+        )
         if not text:
             raise InvalidRequest(
                 "the model's chat template makes no text of these messages",

@@ -3,15 +3,18 @@
 Knows Jinja; nothing of tokens. Threads may share it.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from jinja2 import TemplateSyntaxError
+from msgspec import structs
 
 from ...protocol.errors import InvalidModel, InvalidRequest
 from ...protocol.models import TextSource
 from ...protocol.requests import ChatMessage
+from ...protocol.tools import Tool
 from .sandbox import Sandbox, TemplateBound, TemplateRefusal
+from .tools import choose_format, described, model_turns, taught
 
 # "developer" is a newer word for "system"; few templates know it.
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -21,7 +24,7 @@ MAX_OWN_CHARACTERS = 1_000_000
 
 
 class ChatTemplate:
-    """Render conversations.
+    """Render conversations. ``form`` is how the model writes calls.
 
     Args:
         source: Its ``chat_template``, ``bos_token`` and ``eos_token`` are used.
@@ -33,6 +36,7 @@ class ChatTemplate:
     def __init__(self, source: TextSource) -> None:
         if source.chat_template is None:
             raise InvalidModel("the model has no chat template")
+        self.form = choose_format(source.chat_template)
         self._sandbox = Sandbox()
         self._names = {"bos_token": source.bos_token, "eos_token": source.eos_token}
         self._knows_developer = "developer" in source.chat_template
@@ -50,30 +54,37 @@ class ChatTemplate:
         messages: Sequence[ChatMessage],
         *,
         add_generation_prompt: bool = True,
-        tools: Sequence[dict[str, Any]] | None = None,
+        tools: Sequence[Tool] = (),
+        guard: Callable[[str], str] = str,
     ) -> str:
         """Write a conversation as text.
 
         Args:
             messages: At least one.
             add_generation_prompt: End where the assistant's answer begins.
-            tools: Function schemas, for templates that know of tools.
+            tools: Functions at hand. A template that knows of none has them described
+                in the system message.
+            guard: Applied to every text that is not the template's own.
 
         Raises:
-            InvalidRequest: No message, an unknown role, or a conversation that the
-                template refuses, breaks on, or makes too much of.
+            InvalidRequest: No message, an unknown role, a call whose arguments are no
+                object, or a conversation that the template refuses, breaks on, or
+                makes too much of.
         """
-        turns = self._turns(messages)
-        limit = MAX_OWN_CHARACTERS + MAX_GROWTH * sum(
-            len(message.content) for message in messages
-        )
+        messages = self._checked(messages)
+        if not self.form.taught:
+            messages, tools = taught(messages, tools), ()
+        turns = guarded(model_turns(messages, self.form), guard)
+        functions = guarded([described(tool) for tool in tools], guard)
+        given = [[t["content"], t.get("tool_calls", [])] for t in turns]
+        limit = MAX_OWN_CHARACTERS + MAX_GROWTH * measure([given, functions])
         self._sandbox.refill()
         try:
             return self._bounded_text(
                 limit,
                 messages=turns,
                 add_generation_prompt=add_generation_prompt,
-                tools=list(tools) if tools else None,
+                tools=functions or None,
                 **self._names,
             )
         except TemplateRefusal as error:
@@ -98,10 +109,10 @@ class ChatTemplate:
             pieces.append(piece)
         return "".join(pieces)
 
-    def _turns(self, messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
+    def _checked(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         if not messages:
             raise InvalidRequest("at least one message is needed", field="messages")
-        turns: list[dict[str, str]] = []
+        checked: list[ChatMessage] = []
         for index, message in enumerate(messages):
             role = message.role
             if role not in ROLES:
@@ -110,6 +121,32 @@ class ChatTemplate:
                     field=f"messages[{index}].role",
                 )
             if role == "developer" and not self._knows_developer:
-                role = "system"
-            turns.append({"role": role, "content": message.content})
-        return turns
+                message = structs.replace(message, role="system")
+            checked.append(message)
+        return checked
+
+
+def guarded(value: Any, guard: Callable[[str], str]) -> Any:
+    """Apply a guard to every text in a JSON value, names of fields included."""
+    if isinstance(value, str):
+        return guard(value)
+    if isinstance(value, list):
+        items = cast(list[Any], value)
+        return [guarded(item, guard) for item in items]
+    if isinstance(value, dict):
+        fields = cast(dict[str, Any], value)
+        return {guard(name): guarded(item, guard) for name, item in fields.items()}
+    return value
+
+
+def measure(value: Any) -> int:
+    """Count the characters in a JSON value."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        items = cast(list[Any], value)
+        return sum(map(measure, items))
+    if isinstance(value, dict):
+        fields = cast(dict[str, Any], value)
+        return sum(len(name) + measure(item) for name, item in fields.items())
+    return 0

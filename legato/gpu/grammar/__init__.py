@@ -7,7 +7,7 @@ has seen the token.
 
 from .grammars import Grammars, matcher_of
 from .matcher import Matcher
-from .source import check_grammar
+from .source import check_grammar, embedded
 from .spelling import Spelling
 
-__all__ = ["Grammars", "Matcher", "Spelling", "check_grammar", "matcher_of"]
+__all__ = ["Grammars", "Matcher", "Spelling", "check_grammar", "embedded", "matcher_of"]

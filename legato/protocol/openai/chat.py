@@ -1,12 +1,15 @@
 """``/v1/chat/completions``: the body in, chunks and completions out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidRequest
-from ..requests import Completion, Delta, FinishReason, Usage
+from ..requests import Completion, Conversation, Delta, FinishReason, Usage
+from .calls import CallParser, delta_fields, message_fields, parsed
 from .chunks import ChunkFrame
 from .document import encode, read, refuse_unsupported
+from .formats import ResponseFormat, read_format
+from .functions import FunctionTool, read_tools
 from .generation import FINISH, Generation, StreamOptions, read_n, read_tenant
 from .logprobs import TokenBytes, token_logprobs
 from .messages import Message, conversation
@@ -32,12 +35,12 @@ class ChatRequest(SchedulingFields, kw_only=True):
     metadata: dict[str, str] | None = None
     n: int | None = None
     store: Any = None
-    tools: Any = None
-    tool_choice: Any = None
+    tools: list[FunctionTool] | None = None
+    tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
     functions: Any = None
     function_call: Any = None
-    response_format: Any = None
     service_tier: Any = None
     modalities: Any = None
     audio: Any = None
@@ -52,11 +55,8 @@ class ChatRequest(SchedulingFields, kw_only=True):
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "store": (False,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
     "functions": ([],),
     "function_call": ("none",),
-    "response_format": ({"type": "text"},),
     "service_tier": ("auto", "default"),
     "modalities": (["text"],),
     "audio": (),
@@ -79,6 +79,7 @@ def read_chat(body: bytes, defaults: Mapping[str, float]) -> Generation:
     request = read(body, ChatRequest)
     refuse_unsupported(request, NEUTRAL)
     names = {"prompt": "messages", "logprobs": "top_logprobs"}
+    names["grammar"] = "response_format"
     limit = request.max_tokens
     if request.max_completion_tokens is not None:
         if limit not in (None, request.max_completion_tokens):
@@ -92,11 +93,20 @@ def read_chat(body: bytes, defaults: Mapping[str, float]) -> Generation:
         raise InvalidRequest("needs logprobs: true", field="top_logprobs")
     wanted = (request.top_logprobs or 0) if request.logprobs else None
     options = request.stream_options
+    messages = conversation(request.messages)
+    use = read_tools(request.tools, request.tool_choice, request.parallel_tool_calls)
+    grammar = read_format(request.response_format)
+    params = sampling_params(
+        request,
+        defaults,
+        max_tokens=limit,
+        logprobs=wanted,
+        grammar=grammar,
+        names=names,
+    )
     return Generation(
-        prompts=(conversation(request.messages),),
-        params=sampling_params(
-            request, defaults, max_tokens=limit, logprobs=wanted, names=names
-        ),
+        prompts=(messages if use is None else Conversation(messages, use),),
+        params=params,
         n=read_n(request.n),
         terms=read_terms(request),
         tenant=read_tenant(request.user, request.safety_identifier),
@@ -119,6 +129,7 @@ class ChatAnswer:
         created_s: Unix time.
         include_usage: Chunks carry ``usage``, null but in the last.
         token_bytes: The bytes behind a token id.
+        new_parser: Makes a parser of one choice's calls; None: there are no functions.
     """
 
     def __init__(
@@ -129,7 +140,10 @@ class ChatAnswer:
         *,
         include_usage: bool,
         token_bytes: TokenBytes,
+        new_parser: Callable[[], CallParser] | None = None,
     ) -> None:
+        self._new_parser = new_parser
+        self._parsers: dict[int, CallParser] = {}
         self._frame = ChunkFrame(
             name, "chat.completion.chunk", model, created_s, include_usage=include_usage
         )
@@ -141,10 +155,11 @@ class ChatAnswer:
         return self._chunk(index, {"role": "assistant", "content": "", "refusal": None})
 
     def delta(self, index: int, delta: Delta) -> bytes:
-        """A chunk of text; empty if the delta shows nothing."""
+        """A chunk of text and calls; empty if the delta shows nothing."""
+        if self._new_parser is not None:
+            return self._calls(index, delta, self._new_parser)
         if delta.logprobs:
-            entries = token_logprobs(delta, self._token_bytes)
-            logprobs = {"content": entries, "refusal": None}
+            logprobs = self._logprobs(delta)
             return self._chunk(index, {"content": delta.text}, logprobs=logprobs)
         if not delta.text:
             return b""
@@ -153,7 +168,8 @@ class ChatAnswer:
 
     def closing(self, index: int, reason: FinishReason) -> bytes:
         """A choice's last chunk: why it ended, with an empty delta."""
-        return self._chunk(index, {}, finish_reason=FINISH[reason])
+        parser = self._parsers.get(index)
+        return self._chunk(index, {}, finish_reason=finish_of(reason, parser))
 
     def usage(self, usage: Usage) -> bytes:
         """The chunk after the last, for those who asked."""
@@ -173,15 +189,34 @@ class ChatAnswer:
 
     def _choice(self, index: int, answer: Completion) -> dict[str, Any]:
         delta = Delta(answer.text, answer.token_ids, answer.logprobs)
-        entries = token_logprobs(delta, self._token_bytes)
-        logprobs = {"content": entries, "refusal": None} if answer.logprobs else None
-        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        parser = None if self._new_parser is None else self._new_parser()
+        fields: dict[str, Any] = {"content": answer.text}
+        if parser is not None:
+            fields = message_fields(parser, answer.text)
         return {
             "index": index,
-            "message": message,
-            "logprobs": logprobs,
-            "finish_reason": FINISH[answer.finish_reason],
+            "message": {"role": "assistant", "refusal": None, **fields},
+            "logprobs": self._logprobs(delta),
+            "finish_reason": finish_of(answer.finish_reason, parser),
         }
+
+    def _calls(
+        self, index: int, delta: Delta, new_parser: Callable[[], CallParser]
+    ) -> bytes:
+        parser = self._parsers.get(index)
+        if parser is None:
+            parser = self._parsers[index] = new_parser()
+        pieces = parsed(parser, delta.text, last=delta.finish_reason is not None)
+        fields, logprobs = delta_fields(pieces), self._logprobs(delta)
+        if not fields and logprobs is None:
+            return b""
+        return self._chunk(index, fields, logprobs=logprobs)
+
+    def _logprobs(self, delta: Delta) -> dict[str, Any] | None:
+        if not delta.logprobs:
+            return None
+        entries = token_logprobs(delta, self._token_bytes)
+        return {"content": entries, "refusal": None}
 
     def _chunk(
         self,
@@ -198,3 +233,10 @@ class ChatAnswer:
             "finish_reason": finish_reason,
         }
         return self._frame.start + encode([choice]) + self._frame.end
+
+
+def finish_of(reason: FinishReason, parser: CallParser | None) -> str:
+    """Why a choice ended, as clients know it."""
+    if reason is FinishReason.STOP and parser is not None and parser.num_calls:
+        return "tool_calls"
+    return FINISH[reason]

@@ -28,13 +28,12 @@ class CompletionRequest(SchedulingFields, kw_only=True):
     logprobs: int | None = None
     user: str | None = None
     n: int | None = None
+    echo: bool | None = None
     best_of: Any = None
-    echo: Any = None
     suffix: Any = None
 
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "echo": (False,),
     "suffix": ("",),
 }
 
@@ -53,6 +52,11 @@ def read_completion(body: bytes, defaults: Mapping[str, float]) -> Generation:
     limit = request.max_tokens
     if limit is None:
         limit = max(DEFAULT_MAX_TOKENS, request.min_tokens or 0)
+    if request.echo and request.logprobs is not None:
+        raise InvalidRequest(
+            "cannot be combined with logprobs: those of a prompt are not computed",
+            field="echo",
+        )
     options = request.stream_options
     return Generation(
         prompts=prompts,
@@ -65,6 +69,7 @@ def read_completion(body: bytes, defaults: Mapping[str, float]) -> Generation:
         model=request.model or "",
         stream=bool(request.stream),
         include_usage=bool(options and options.include_usage),
+        echo=bool(request.echo),
     )
 
 
@@ -111,6 +116,7 @@ class CompletionAnswer:
         created_s: Unix time.
         include_usage: Chunks carry ``usage``, null but in the last.
         token_bytes: The bytes behind a token id.
+        echoes: What each choice's text begins with, by its index; none for nothing.
     """
 
     def __init__(
@@ -121,7 +127,9 @@ class CompletionAnswer:
         *,
         include_usage: bool,
         token_bytes: TokenBytes,
+        echoes: Sequence[str] = (),
     ) -> None:
+        self._echoes = echoes
         self._frame = ChunkFrame(
             name, "text_completion", model, created_s, include_usage=include_usage
         )
@@ -130,8 +138,9 @@ class CompletionAnswer:
         self._suffix = b',"logprobs":null,"finish_reason":null}]' + self._frame.end
 
     def opening(self, index: int) -> bytes:
-        """Nothing: text completions begin with text."""
-        return b""
+        """The prompt, where it is to be repeated; else nothing."""
+        echo = self._echo(index)
+        return self._chunk(index, echo) if echo else b""
 
     def delta(self, index: int, delta: Delta) -> bytes:
         """A chunk of text; empty if the delta shows nothing."""
@@ -162,10 +171,13 @@ class CompletionAnswer:
         delta = Delta(answer.text, answer.token_ids, answer.logprobs)
         return {
             "index": index,
-            "text": answer.text,
+            "text": self._echo(index) + answer.text,
             "logprobs": self._logprobs(index, delta) if answer.logprobs else None,
             "finish_reason": FINISH[answer.finish_reason],
         }
+
+    def _echo(self, index: int) -> str:
+        return self._echoes[index] if self._echoes else ""
 
     def _logprobs(self, index: int, delta: Delta) -> dict[str, Any]:
         before = self._characters.get(index, 0)
@@ -187,3 +199,18 @@ class CompletionAnswer:
             "finish_reason": finish_reason,
         }
         return self._frame.start + encode([choice]) + self._frame.end
+
+
+def echoes(request: Generation, token_bytes: TokenBytes) -> tuple[str, ...]:
+    """What each choice's text begins with; nothing unless the request wants it."""
+    if not request.echo:
+        return ()
+    texts: list[str] = []
+    for prompt in request.prompts:
+        assert isinstance(prompt, str | tuple), "completions have no conversations"
+        if isinstance(prompt, str):
+            texts.append(prompt)
+        else:
+            ids = [token for token in prompt if isinstance(token, int)]
+            texts.append(b"".join(map(token_bytes, ids)).decode("utf-8", "replace"))
+    return tuple(text for text in texts for _ in range(request.n))

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from ..errors import InvalidRequest
-from ..requests import FinishReason, Prompt
+from ..requests import Conversation, FinishReason, Prompt
 from ..sampling import SamplingParams, within
 from .document import Wire
 from .scheduling import Terms
@@ -35,6 +35,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's name, or "" where the client gave none.
         stream: Answer in pieces.
         include_usage: Tell the usage at a stream's end.
+        echo: Repeat each prompt before its answers.
         names: The engine's field names to those the client wrote, where they differ.
     """
 
@@ -46,12 +47,18 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     stream: bool = False
     include_usage: bool = False
+    echo: bool = False
     names: dict[str, str] = {}
 
     @property
     def num_choices(self) -> int:
         """Answers to all prompts."""
         return len(self.prompts) * self.n
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether answers may hold calls."""
+        return any(isinstance(prompt, Conversation) for prompt in self.prompts)
 
     def choices(self) -> Iterator[tuple[Prompt, SamplingParams]]:
         """What to ask the engine, in the order of the choices' indices.

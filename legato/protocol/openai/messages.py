@@ -1,10 +1,11 @@
 """Conversations as clients write them, in both of OpenAI's dialects."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InvalidRequest
 from ..requests import ChatMessage
+from ..tools import ToolCall
 from .document import Wire, convert, refuse_unsupported
 
 # "developer" is OpenAI's newer word for "system"; templates know only the latter.
@@ -38,22 +39,38 @@ class Part(Wire, kw_only=True):
     refusal: Any = None
 
 
+class CalledFunction(Wire, kw_only=True):
+    """``messages[].tool_calls[].function``."""
+
+    name: str
+    arguments: str
+
+
+class Call(Wire, kw_only=True):
+    """``messages[].tool_calls[]``; clients that gather deltas leave ``index`` in."""
+
+    id: str
+    function: CalledFunction
+    type: Literal["function"] = "function"
+    index: int | None = None
+
+
 class Message(Wire, kw_only=True):
     """A message of ``/v1/chat/completions``.
 
-    The fields after ``content`` stand in messages that clients send back as they got
+    The fields from ``name`` on stand in messages that clients send back as they got
     them; they are accepted empty and otherwise refused by name.
     """
 
     role: str
     content: str | list[Part] | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str | None = None
     name: Any = None
     refusal: Any = None
     annotations: Any = None
     audio: Any = None
     function_call: Any = None
-    tool_calls: Any = None
-    tool_call_id: str | None = None
     reasoning_content: Any = None
 
 
@@ -63,7 +80,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "annotations": ([],),
     "audio": (),
     "function_call": (),
-    "tool_calls": ([],),
     "reasoning_content": ("",),
 }
 
@@ -97,14 +113,32 @@ def conversation(messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
     turns: list[ChatMessage] = []
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
-        if message != Message(role=message.role, content=message.content):
-            refuse_unsupported(message, NEUTRAL, f"{where}.")
+        refuse_unsupported(message, NEUTRAL, f"{where}.")
         if message.tool_call_id is not None and message.role != "tool":
             raise InvalidRequest(
                 "belongs to the role 'tool' only", field=f"{where}.tool_call_id"
             )
-        turns.append(turn(message.role, message.content, where))
+        if message.tool_calls and message.role != "assistant":
+            raise InvalidRequest(
+                "belongs to the role 'assistant' only", field=f"{where}.tool_calls"
+            )
+        turns.append(chat_turn(message, where))
     return tuple(turns)
+
+
+def chat_turn(message: Message, where: str) -> ChatMessage:
+    """Read one message, with its calls or the call that it answers.
+
+    Raises:
+        InvalidRequest: An unknown role, or content that is not text.
+    """
+    calls = tuple(
+        ToolCall(call.id, call.function.name, call.function.arguments)
+        for call in message.tool_calls or ()
+    )
+    content = "" if calls and message.content is None else message.content
+    read = turn(message.role, content, where)
+    return ChatMessage(read.role, read.content, calls, message.tool_call_id or "")
 
 
 def input_items(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidRequest
+from ..grammar import Grammar
 from ..sampling import SamplingParams
 from .document import Wire
 
@@ -44,6 +45,7 @@ def sampling_params(
     *,
     max_tokens: int | None = None,
     logprobs: int | None = None,
+    grammar: Grammar | None = None,
     names: Mapping[str, str] | None = None,
 ) -> SamplingParams:
     """Build the parameters from the client's fields, over the model's defaults.
@@ -53,6 +55,7 @@ def sampling_params(
         defaults: Recommended sampling, used where the request is silent.
         max_tokens: Most tokens to generate.
         logprobs: How many of the likeliest tokens to report.
+        grammar: What the answer must look like.
         names: Our field names to the client's, where they differ.
 
     Raises:
@@ -61,6 +64,7 @@ def sampling_params(
     said: dict[str, Any] = {
         "max_tokens": max_tokens,
         "logprobs": logprobs,
+        "grammar": grammar,
         "include_stop": fields.include_stop_str_in_output,
     }
     for name in SamplingFields.__struct_fields__:

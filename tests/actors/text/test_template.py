@@ -7,10 +7,12 @@ from legato.actors.text.template import ChatTemplate
 from legato.protocol.errors import InvalidModel, InvalidRequest
 from legato.protocol.models import TextSource, VocabularySource
 from legato.protocol.requests import ChatMessage
+from legato.protocol.tools import Tool
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "smollm2.json").read_text(encoding="utf-8")
 )
+FIND = Tool("find", "Look.", {"type": "object"})
 TURNS = "{% for m in messages %}[{{ m.role }}]{{ m['content'] }}{% endfor %}"
 HI = (ChatMessage("user", "hi"),)
 
@@ -34,8 +36,14 @@ def test_conversations_render_to_the_reference_text(embedded: TextSource, case: 
 def test_the_template_sees_its_tokens_tools_and_whether_to_go_on():
     text = "{{ bos_token }}{{ tools }}{{ add_generation_prompt }}{{ eos_token }}"
     assert template(text).render(HI) == "<s>NoneTrue</s>"
-    rendered = template(text).render(HI, add_generation_prompt=False, tools=[{"a": 1}])
-    assert rendered == "<s>[{'a': 1}]False</s>"
+    rendered = template(text).render(HI, add_generation_prompt=False, tools=[FIND])
+    function = {
+        "name": "find",
+        "description": "Look.",
+        "parameters": {"type": "object"},
+    }
+    told = {"type": "function", "function": function}
+    assert rendered == f"<s>{[told]}False</s>"
 
 
 @pytest.mark.parametrize(

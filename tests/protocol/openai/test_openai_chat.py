@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from legato.protocol.errors import InvalidRequest
+from legato.protocol.grammar import Grammar
 from legato.protocol.openai.chat import NEUTRAL, ChatRequest, read_chat
-from legato.protocol.requests import ChatMessage
+from legato.protocol.requests import ChatMessage, Conversation
+from legato.protocol.tools import Tool, ToolCall
 
 USER = {"role": "user", "content": "hi"}
 
@@ -13,6 +15,26 @@ USER = {"role": "user", "content": "hi"}
 def chat(*, messages=(USER,), **fields):
     body = msgspec.json.encode({"messages": messages, **fields})
     return read_chat(body, {"temperature": 0.2, "top_k": 4})
+
+
+FORMAT = "response_format.json_schema"
+CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+
+
+def function(name, **fields):
+    return {"type": "function", "function": {"name": name, **fields}}
+
+
+def named(name):
+    return {"type": "function", "function": {"name": name}}
+
+
+def json_schema(schema, name="it"):
+    inner = {"name": name, "schema": schema}
+    return {"type": "json_schema", "json_schema": inner}
+
+
+FIND = function("find", description="Look.", parameters={"type": "object"})
 
 
 def refused(**fields):
@@ -90,8 +112,28 @@ def test_every_sampling_field_arrives():
         ({"total_deadline_s": 1e9}, "total_deadline_s"),
         ({"user": "u" * 257}, "user"),
         ({"safety_identifier": "u" * 257}, "safety_identifier"),
-        ({"tools": [{"type": "function"}]}, "tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"tools": [{"type": "custom"}]}, "tools[0].type"),
+        ({"tools": [FIND, FIND]}, "tools"),
+        ({"tools": [function("a b")]}, "tools[0].function.name"),
+        ({"tools": [function("f", parameters=[])]}, "tools[0].function.parameters"),
+        ({"tools": [FIND], "tool_choice": "sometimes"}, "tool_choice"),
+        ({"tools": [FIND], "tool_choice": named("lose")}, "tool_choice"),
+        ({"tools": [FIND], "tool_choice": {"type": "f"}}, "tool_choice.type"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": named("find")}, "tool_choice"),
+        ({"functions": [{"name": "f"}]}, "functions"),
+        ({"function_call": "auto"}, "function_call"),
+        ({"messages": [{**USER, "tool_calls": CALLS}]}, "messages[0].tool_calls"),
+        ({"messages": [USER, {"role": "tool"}]}, "messages[1].content"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, f"{FORMAT}"),
+        ({"response_format": json_schema(None)}, f"{FORMAT}.schema"),
+        ({"response_format": json_schema({}, name="")}, f"{FORMAT}.name"),
+        ({"response_format": {**json_schema({}), "type": "text"}}, f"{FORMAT}"),
+        ({"response_format": {"type": "json_object"}, "min_tokens": 3}, "min_tokens"),
+        ({"service_tier": "flex"}, "service_tier"),
+        ({"reasoning_effort": "high"}, "reasoning_effort"),
         ({"stream_options": {"include_usag": True}}, "stream_options.include_usag"),
     ],
 )
@@ -107,7 +149,8 @@ def test_every_field_without_effect_is_accepted_empty():
 
 def test_every_declared_field_is_read_or_refused():
     used = set(ChatRequest.__struct_fields__) - set(NEUTRAL)
-    assert "tools" not in used
+    assert {"functions", "audio", "prediction"}.isdisjoint(used)
+    assert {"tools", "tool_choice", "response_format"} <= used
     assert {"messages", "temperature", "top_logprobs", "n", "priority"} <= used
 
 
@@ -139,3 +182,60 @@ def test_stream_options_are_heard():
     assert options.stream
     assert options.include_usage
     assert not chat(stream=True, stream_options={}).include_usage
+
+
+def test_functions_come_with_the_conversation():
+    (prompt,) = chat(tools=[FIND, function("now", strict=True)]).prompts
+    assert isinstance(prompt, Conversation)
+    assert prompt.messages == (ChatMessage("user", "hi"),)
+    assert prompt.use.tools == (
+        Tool("find", "Look.", {"type": "object"}),
+        Tool("now", strict=True),
+    )
+    assert (prompt.use.choice, prompt.use.parallel) == ("auto", True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("auto", ("auto", "")),
+        ("required", ("required", "")),
+        (named("find"), ("required", "find")),
+    ],
+)
+def test_the_choice_among_functions_is_read(choice, expected):
+    read = chat(tools=[FIND], tool_choice=choice, parallel_tool_calls=False)
+    (prompt,) = read.prompts
+    assert isinstance(prompt, Conversation)
+    assert (prompt.use.choice, prompt.use.name) == expected
+    assert not prompt.use.parallel
+    assert read.has_tools
+
+
+@pytest.mark.parametrize("fields", [{"tools": []}, {"tools": [FIND]}])
+def test_without_a_choice_there_are_no_functions(fields):
+    read = chat(**fields, tool_choice="none")
+    assert read.prompts == ((ChatMessage("user", "hi"),),)
+    assert not read.has_tools
+
+
+def test_calls_and_their_results_are_read():
+    messages = [
+        USER,
+        {"role": "assistant", "content": None, "tool_calls": CALLS},
+        {"role": "tool", "tool_call_id": "1", "content": "42"},
+    ]
+    (prompt,) = chat(messages=messages).prompts
+    assert prompt[1:] == (
+        ChatMessage("assistant", "", (ToolCall("1", "f", "{}"),)),
+        ChatMessage("tool", "42", (), "1"),
+    )
+
+
+def test_a_form_of_the_answer_is_read():
+    schema = {"type": "object", "properties": {"z": {}, "a": {}}}
+    read = chat(response_format=json_schema(schema)).params
+    assert read.grammar == Grammar.json_schema(schema)
+    read = chat(response_format={"type": "json_object"}).params
+    assert read.grammar == Grammar.json_object()
+    assert chat(response_format={"type": "text"}).params.grammar is None

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from legato.protocol.errors import InvalidRequest
-from legato.protocol.openai.completion import read_completion
+from legato.protocol.openai.completion import echoes, read_completion
 
 
 def completion(**fields):
@@ -58,7 +58,12 @@ def test_the_default_length_gives_way_to_min_tokens():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"echo": True}, {"best_of": 3}, {"suffix": "x"}, {"best_of": 1, "n": 2}],
+    [
+        {"echo": True, "logprobs": 1},
+        {"best_of": 3},
+        {"suffix": "x"},
+        {"best_of": 1, "n": 2},
+    ],
 )
 def test_what_is_not_supported_is_refused_by_name(fields):
     with pytest.raises(InvalidRequest) as caught:
@@ -74,3 +79,11 @@ def test_prompts_times_answers_have_a_limit():
         completion(prompt=["a"] * 9, n=16)
     assert caught.value.field == "prompt"
     assert "128" in str(caught.value)
+
+
+def test_echo_repeats_each_prompt_before_its_answers():
+    read = completion(prompt=["one", "two"], n=2, best_of=2, echo=True)
+    assert echoes(read, bytes) == ("one", "one", "two", "two")
+    ids = completion(prompt=[104, 105], echo=True)
+    assert echoes(ids, lambda token: bytes([token])) == ("hi",)
+    assert echoes(completion(prompt="one"), bytes) == ()
