@@ -10,6 +10,7 @@ import msgspec
 
 from ...protocol.errors import InvalidRequest, UnknownOption
 from ...protocol.openai.refusal import Refusal
+from ...protocol.openai.response_events import error_event
 from ...protocol.openai.responses import read_body
 from ...protocol.openai.responses_items import InputItems, page_of
 from ...protocol.sampling import within
@@ -137,6 +138,9 @@ class ResponsesResource:
             await sink.start()
             while frames := await reader.next():
                 await sink.put(frames)
+        except Refusal as refusal:
+            # It was forgotten, or this reader was too slow for what may be kept.
+            await sink.put([str(error_event(refusal))])
         finally:
             reader.close()
         await exchange.finish()

@@ -20,7 +20,7 @@ from ...protocol.openai.extensions import (
     read_authenticate,
     read_control,
 )
-from ...protocol.openai.refusal import Refusal
+from ...protocol.openai.refusal import LOAD, Refusal
 from ...protocol.openai.response_events import error_event
 from ...protocol.openai.responses import read_frame
 from ..backend import Backend
@@ -83,6 +83,7 @@ class Session:
         self._lanes = Lanes(settings.max_lanes, settings.max_in_flight)
         self._control = Control(self._lanes, registry, tenant)
         self._recall = Recall(registry.store, tenant)
+        self._num_resuming = 0
         self._is_old = False
         self._end = (1000, "")
         self._scope = anyio.CancelScope()
@@ -162,7 +163,7 @@ class Session:
             else:
                 request = read_control(kind, data)
                 if isinstance(request, ResumeFrame):
-                    group.start_soon(self._resume, request)
+                    self._begin_resume(request, group)
                 elif told := self._control.obey(kind, request):
                     return self._outbox.put_error(told)
         except Exception as error:
@@ -208,13 +209,25 @@ class Session:
             await job.finished.wait()
         self._end_if_idle()
 
+    def _begin_resume(self, request: ResumeFrame, group: TaskGroup) -> None:
+        if self._num_resuming >= self._settings.max_in_flight:
+            raise Refusal(
+                429,
+                "too_many_responses",
+                f"{self._num_resuming} responses are resumed on this socket, the most "
+                "there may be",
+                kind=LOAD,
+            )
+        self._num_resuming += 1
+        group.start_soon(self._resume, request)
+
     async def _resume(self, request: ResumeFrame) -> None:
         name = request.response_id or ""
         after = -1 if request.starting_after is None else request.starting_after
         try:
             run = self._registry.find(name, self._tenant)
             if run is None:
-                await self._replay(name, after, request.stream_id)
+                await self._replay(name, after)
                 return
             reader = run.follow(after)
             try:
@@ -228,19 +241,21 @@ class Session:
             await self._follow(run, reader)
         except Refusal as refusal:
             await self._outbox.put([error_event(refusal, request.stream_id, name)])
+        finally:
+            self._num_resuming -= 1
 
-    async def _replay(self, name: str, after: int, stream_id: str | None) -> None:
+    async def _replay(self, name: str, after: int) -> None:
         """Send the events of a response that has ended, from the store."""
-        log: EventLog | None = await self._registry.replay(name, self._tenant)
-        if log is None:
+        stored = await self._registry.store.get(name, self._tenant)
+        if stored is None or stored.events is None:
             raise Refusal(
                 404,
                 "response_not_found",
                 f"no response {name!r} can be resumed here",
                 param="response_id",
             )
-        reader = log.read(after)
-        await self._outbox.put([resumed(name, after, "completed")])
+        reader = EventLog.restored(stored.events).read(after)
+        await self._outbox.put([resumed(name, after, stored.status)])
         while frames := await reader.next():
             await self._outbox.put(frames)
 

@@ -14,6 +14,12 @@ import msgspec
 from ...protocol.requests import ChatMessage
 
 
+class Ended(msgspec.Struct):
+    """Of a response's object, how it ended."""
+
+    status: str
+
+
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """One response.
 
@@ -32,6 +38,11 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     items: bytes
     turns: tuple[ChatMessage, ...]
     events: bytes | None = None
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return msgspec.json.decode(self.response, type=Ended).status
 
     @property
     def size_bytes(self) -> int:

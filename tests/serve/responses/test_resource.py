@@ -208,6 +208,16 @@ async def test_unknown_methods_are_told_the_known_ones(call):
     assert answer.headers["allow"] == "DELETE, GET"
 
 
+async def test_a_reader_of_a_deleted_response_is_told_of_its_end(begin, call, engine):
+    engine.script = [Delta("x", (1,)), asyncio.Event()]
+    name = (await call("POST", URL, {**BODY, "background": True})).json["id"]
+    reading = begin("GET", f"{URL}/{name}?stream=true")
+    await reading.wait_for(b"output_text.delta")
+    assert (await call("DELETE", f"{URL}/{name}")).status == 200
+    *_, last = (await reading.done()).body.decode().split("\n\n")[:-1]
+    assert last.startswith(("event: error", "event: response.cancelled"))
+
+
 async def test_a_drain_waits_for_a_response_that_nobody_follows(call, engine, app):
     hold = asyncio.Event()
     engine.script = [Delta("x", (1,)), hold, END]

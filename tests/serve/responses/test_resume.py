@@ -234,6 +234,18 @@ async def test_a_refusal_before_it_begins_is_an_error_and_leaves_nothing(
     assert len(app._registry) == 1
 
 
+async def test_resumes_without_end_are_refused(connect, make_app):
+    socket = await connect(app=make_app(max_in_flight=3))
+    socket.stall()
+    for _ in range(60):
+        socket.send({"type": "response.resume", "response_id": "resp_no"})
+    for _ in range(20):
+        await asyncio.sleep(0)
+    socket.resume()
+    statuses = {(await socket.receive())["status"] for _ in range(60)}
+    assert statuses == {404, 429}
+
+
 async def test_lanes_stay_in_order_with_resumable_responses(connect, engine, deltas):
     hold = asyncio.Event()
     engine.scripts.extend([words(hold), deltas("second")])
@@ -292,7 +304,8 @@ async def test_a_restart_loses_nothing_where_the_state_store_survives(
     later = make_app(state_store=state)
     socket = await connect(app=later)
     resume(socket, seen)
-    seen += (await socket.until(*TERMINAL))[1:]
+    assert (await socket.receive())["status"] == "completed"
+    seen += await socket.until(*TERMINAL)
     assert [event["sequence_number"] for event in seen] == list(range(len(seen)))
     assert "".join(e["delta"] for e in seen if "delta" in e) == "one two three"
     name = seen[0]["response"]["id"]
