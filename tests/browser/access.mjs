@@ -68,7 +68,7 @@ export function access() {
     // The last question, again and different.
     await page.keyboard.press("ArrowUp");
     await page.keyboard.press("Control+A");
-    await page.keyboard.type(LONG_QUESTION);
+    await page.keyboard.insertText(LONG_QUESTION);
     await page.keyboard.press("Control+Enter");
     await begun(page);
     await page.keyboard.press("Escape");

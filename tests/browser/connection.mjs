@@ -53,7 +53,8 @@ export function connection() {
     await page.waitForFunction(() => document.getElementById("notice").hidden);
     proxy.cut();
     assert.equal(await ended(page), LONG_ANSWER);
-    assert.ok(page.sent.filter(({ type }) => type === "response.resume").length >= 2);
+    // The second cut may come when everything is there.
+    assert.ok(page.sent.some(({ type }) => type === "response.resume"));
     await leave(page, proxy);
   });
 

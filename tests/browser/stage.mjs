@@ -22,6 +22,7 @@ export async function raise() {
 
 export async function strike() {
   await stage.browser?.close();
+  await Promise.all(Array.from(Proxy.standing, (proxy) => proxy.stop()));
   await Promise.all([stage.server?.stop(), stage.locked?.stop()]);
 }
 
@@ -47,6 +48,7 @@ async function startServer(...keys) {
 
 /** A TCP proxy before a server: `cut()`, `refusing`, `delayMs`. */
 export class Proxy {
+  static standing = new Set();
   delayMs = 0;
   refusing = false;
   #pairs = new Set();
@@ -54,6 +56,7 @@ export class Proxy {
 
   static async before(url) {
     const proxy = new Proxy();
+    Proxy.standing.add(proxy);
     const { port } = new URL(url);
     proxy.#server = net.createServer((client) => proxy.#join(client, Number(port)));
     await new Promise((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
@@ -67,6 +70,7 @@ export class Proxy {
   }
 
   stop() {
+    Proxy.standing.delete(this);
     this.cut();
     return new Promise((resolve) => this.#server.close(resolve));
   }
