@@ -10,11 +10,14 @@ from .memory import PoolSize, size_pool
 from .model import Decoder, Forward
 from .model.native_decoder import NativeDecoder
 from .model.weights import Progress
-from .native import Kernels
 from .precision import hold
 from .runner import ModelRunner
 from .settings import RunnerSettings
 from .torch_runner import TorchRunner
+
+# Of keys and values between native layers: at 32 streams of 128 tokens reading them as
+# float32 took longer than reading the weights.
+NATIVE_CACHE = torch.float16
 
 
 def build_runner(
@@ -41,7 +44,8 @@ def build_runner(
     if settings.num_threads:
         torch.set_num_threads(settings.num_threads)
     held = hold(checkpoint, settings, device, progress)
-    weights, dtype, kernels = held.weights, held.dtype, held.kernels
+    weights, kernels = held.weights, held.kernels_for(settings.attention)
+    dtype = NATIVE_CACHE if kernels else held.dtype
     page_bytes = 2 * settings.page_size * config.num_layers * dtype.itemsize
     page_bytes *= config.num_kv_heads * config.head_dim
     pool = size_pool(
@@ -56,7 +60,7 @@ def build_runner(
     limits = find_limits(settings, config, pool, page_bytes)
     cache = build_cache(config, settings, pool, dtype, device)
     decoder: Forward
-    if isinstance(kernels, Kernels) and settings.attention in ("auto", "native"):
+    if kernels:
         threads = torch.get_num_threads()
         decoder = NativeDecoder(config, weights, cache, kernels, limits, threads)
     else:

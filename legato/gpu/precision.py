@@ -34,6 +34,11 @@ class Held:
     dtype: torch.dtype
     kernels: Kernels | KernelsUnavailable | None
 
+    def kernels_for(self, attention: str) -> Kernels | None:
+        """The kernels, where they compute whole steps with a backend of this name."""
+        is_theirs = attention in ("auto", "native")
+        return self.kernels if isinstance(self.kernels, Kernels) and is_theirs else None
+
     @property
     def report(self) -> str:
         """The end of a line about the runner."""

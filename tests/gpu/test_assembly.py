@@ -10,7 +10,7 @@ from legato.gpu import precision
 from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import Checkpoint, ModelConfig, open_checkpoint
 from legato.gpu.model.packed import PackedProjection
-from legato.gpu.native import KernelsUnavailable
+from legato.gpu.native import Kernels, KernelsUnavailable
 from legato.gpu.precision import choose_dtype
 from legato.gpu.settings import RunnerSettings
 from legato.protocol.errors import InvalidSetting
@@ -64,7 +64,16 @@ def test_settings_that_cannot_work_are_refused_with_numbers(
     checkpoint: Checkpoint, options: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(InvalidSetting, match=told):
-        build_runner(checkpoint, RunnerSettings(device="cpu", **options))
+        build_runner(
+            checkpoint, RunnerSettings(device="cpu", dtype="float32", **options)
+        )
+
+
+def test_half_as_large_a_page_holds_a_native_cache(checkpoint: Checkpoint) -> None:
+    if not isinstance(precision.load_kernels(), Kernels):
+        pytest.skip("no C++ compiler")
+    runner = build_runner(checkpoint, RunnerSettings(device="cpu", dtype="int8"))
+    assert runner.limits.page_bytes == PAGE_BYTES // 2
 
 
 def test_cuda_without_a_device_is_refused(

@@ -13,6 +13,7 @@ from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import ModelConfig, open_checkpoint
 from legato.gpu.fake import FakeRunner
 from legato.gpu.grammar import Grammars, Spelling
+from legato.gpu.native import Kernels, load_kernels
 from legato.gpu.runner import ModelRunner
 from legato.gpu.settings import RunnerSettings
 from legato.protocol.grammar import Grammar
@@ -77,6 +78,8 @@ def runner(
     else:
         checkpoint = open_checkpoint(str(tiny_file))
         page_bytes = 2 * 4 * 2 * 4 * 2 * 16
+        if request.param == "int8" and isinstance(load_kernels(), Kernels):
+            page_bytes //= 2
         settings = RunnerSettings(
             device="cpu",
             dtype="int8" if request.param == "int8" else "float32",

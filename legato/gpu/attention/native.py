@@ -83,6 +83,7 @@ def cache_structure(cache: KvCache, layer: int) -> Cache:
     return Cache(
         *(address(cache.keys[layer]), address(cache.values[layer])),
         *(cache.page_size, *cache.keys.shape[3:]),
+        cache.keys.dtype == torch.float16,
     )
 
 

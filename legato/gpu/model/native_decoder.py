@@ -22,7 +22,7 @@ class NativeDecoder:
     Args:
         config: Its shape.
         weights: Its weights; projections packed, the rest float32.
-        cache: The pool, float32.
+        cache: The pool, float16 or float32.
         kernels: The library.
         limits: Of the runner.
         num_threads: Of the kernels.

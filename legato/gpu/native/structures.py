@@ -20,7 +20,7 @@ class Cache(ctypes.Structure):
 
     _fields_ = (
         *((name, Address) for name in ("keys", "values")),
-        *((name, Int) for name in ("page_size", "kv_heads", "head_dim")),
+        *((name, Int) for name in ("page_size", "kv_heads", "head_dim", "halves")),
     )
 
 

@@ -48,7 +48,7 @@ rows = st.lists(st.integers(0, 70), max_size=6).flatmap(
     rows=rows,
     kv_heads=st.integers(1, 3),
     group=st.integers(1, 4),
-    head_dim=st.sampled_from([8, 32, 64, 80]),
+    head_dim=st.sampled_from([8, 32, 64, 80, 128]),
     page_size=st.sampled_from([1, 4, 16]),
     seed=st.integers(0, 1000),
 )

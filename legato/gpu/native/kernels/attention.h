@@ -1,4 +1,4 @@
-// Attention over the pages of a float32 cache, read in place.
+// Attention over the pages of a cache, read in place.
 //
 // Queries that share a head of keys pass over each run of cells together, with a
 // running maximum and sum each (online softmax, Milakov and Gimelshein 2018).
@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
+#include "head.h"
 #include "threads.h"
 
 struct Cache {
-  float* keys;  // one layer: [cells][kv_heads][head_dim]
-  float* values;
-  int64_t page_size, kv_heads, head_dim;
+  void* keys;  // one layer: [cells][kv_heads][head_dim], floats or halves
+  void* values;
+  int64_t page_size, kv_heads, head_dim, halves;
 };
 
 struct Batch {
@@ -23,128 +23,44 @@ struct Batch {
   int64_t rows, table_width;
 };
 
-constexpr int kRun = 16;          // cells looked at together
 constexpr int64_t kTogether = 8;  // tokens of a chunk that share a pass
 
-// exp to 2 units in the last place, in a form that compilers vectorise; NaN stays.
-inline float fast_exp(float x) {
-  x = std::min(std::max(x, -87.0f), 88.0f);
-  float whole = std::nearbyint(x * 1.44269504f);
-  float rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-  float power = 1.0f / 720;
-  for (float term : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
-    power = power * rest + term;
-  int32_t bits = (int32_t(whole) + 127) << 23;
-  float scale;
-  std::memcpy(&scale, &bits, 4);
-  return power * scale;
-}
-
-struct Query {
-  const float* q;
-  float* out;
-  int64_t seen;  // cells it may see
-  float peak = -INFINITY, total = 0;
+// Cells of one head, as floats side by side or `stride` apart.
+struct Run {
+  const float *keys, *values;
+  int64_t stride, count;
 };
 
-// Eight numbers, wherever they lie.
-typedef float Eight __attribute__((vector_size(32)));
+// Reads runs of cells; halves become floats here, once for all queries that share them.
+struct Reader {
+  const Cache& cache;
+  const int64_t* table;
+  int64_t kv_head;
+  std::vector<float> floats;
 
-inline Eight eight_at(const float* from) {
-  Eight eight;
-  std::memcpy(&eight, from, sizeof eight);
-  return eight;
-}
-
-// Sums neighbours: a's and b's, in turn.
-inline Eight pairs(Eight a, Eight b) {
-  return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
-         __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
-}
-
-inline Eight twos(Eight a, Eight b) {
-  return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
-         __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-}
-
-inline Eight fours(Eight a, Eight b) {
-  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
-         __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-}
-
-// A head whose width is a multiple of 64, in registers; of 0, any, in plain loops.
-template <int width>
-struct Head {
-  int64_t size;
-
-  // Dot products with `count` keys.
-  void score(const float* q, const float* keys, int64_t stride, int64_t count,
-             float* scores) const {
-    if constexpr (width == 0) {
-      for (int64_t c = 0; c < count; ++c) {
-        scores[c] = 0;
-        for (int64_t i = 0; i < size; ++i) scores[c] += q[i] * keys[c * stride + i];
-      }
-    } else {
-      for (int64_t first = 0; first < count; first += 8) {
-        // Where eight are not left the last is taken again: numbers are the same bits
-        // whatever stands beside them.
-        const float* key[8];
-        for (int c = 0; c < 8; ++c)
-          key[c] = keys + std::min<int64_t>(first + c, count - 1) * stride;
-        Eight sums[8] = {};
-        for (int i = 0; i < width; i += 8) {
-          Eight part = eight_at(q + i);
-#pragma GCC unroll 8
-          for (int c = 0; c < 8; ++c) sums[c] += part * eight_at(key[c] + i);
-        }
-        Eight low = fours(twos(pairs(sums[0], sums[1]), pairs(sums[2], sums[3])),
-                          twos(pairs(sums[4], sums[5]), pairs(sums[6], sums[7])));
-        std::memcpy(scores + first, &low, sizeof low);
-      }
-    }
+  Reader(const Cache& cache, const int64_t* table, int64_t kv_head)
+      : cache(cache), table(table), kv_head(kv_head) {
+    if (cache.halves) floats.resize(size_t(2 * kRun * cache.head_dim));
   }
 
-  // Adds weighed values to `out`, which shrinks first.
-  void gather(const float* weights, const float* values, int64_t stride, int64_t count,
-              float shrink, float* out) const {
-    if constexpr (width == 0) {
-      for (int64_t i = 0; i < size; ++i) out[i] *= shrink;
-      for (int64_t c = 0; c < count; ++c)
-        for (int64_t i = 0; i < size; ++i)
-          out[i] += weights[c] * values[c * stride + i];
-    } else {
-      for (int first = 0; first < width; first += 64) {
-        Eight sums[8];
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) sums[i] = eight_at(out + first + i * 8) * shrink;
-        for (int64_t c = 0; c < count; ++c) {
-          const float* value = values + c * stride + first;
-#pragma GCC unroll 8
-          for (int i = 0; i < 8; ++i) sums[i] += weights[c] * eight_at(value + i * 8);
-        }
-        std::memcpy(out + first, sums, sizeof sums);
-      }
+  // The cells from `cell` to `seen`, at most a run of them and not beyond a page.
+  Run at(int64_t cell, int64_t seen) {
+    int64_t size = cache.page_size, dim = cache.head_dim, stride = cache.kv_heads * dim;
+    int64_t count = std::min<int64_t>(kRun, size - cell % size);
+    int64_t at = (table[cell / size] * size + cell % size) * stride + kv_head * dim;
+    count = std::min(count, seen - cell);
+    if (!cache.halves) {
+      auto *keys = static_cast<const float*>(cache.keys) + at;
+      return {keys, static_cast<const float*>(cache.values) + at, stride, count};
     }
-  }
-
-  void attend(Query& query, const float* keys, const float* values, int64_t stride,
-              int64_t count, float scale) const {
-    float weights[kRun], peak = query.peak, shrink = 1;
-    score(query.q, keys, stride, count, weights);
-    for (int64_t c = 0; c < count; ++c) {
-      weights[c] *= scale;
-      peak = weights[c] <= peak ? peak : weights[c];  // NaN wins
+    float *keys = floats.data(), *values = keys + kRun * dim;
+    for (int64_t c = 0; c < count; ++c, at += stride) {
+      halves_to_floats(static_cast<const uint16_t*>(cache.keys) + at, dim,
+                       keys + c * dim);
+      halves_to_floats(static_cast<const uint16_t*>(cache.values) + at, dim,
+                       values + c * dim);
     }
-    if (peak != query.peak) {
-      shrink = fast_exp(query.peak - peak);
-      query.total *= shrink;
-      query.peak = peak;
-    }
-    for (int64_t c = count; c < kRun; ++c) weights[c] = -INFINITY;
-    for (int64_t c = 0; c < kRun; ++c) weights[c] = fast_exp(weights[c] - peak);
-    for (int64_t c = 0; c < count; ++c) query.total += weights[c];
-    gather(weights, values, stride, count, shrink, query.out);
+    return {keys, values, dim, count};
   }
 };
 
@@ -152,22 +68,22 @@ template <int width>
 void attend_queries(const Cache& cache, const int64_t* table, int64_t kv_head,
                     std::vector<Query>& queries) {
   Head<width> head{cache.head_dim};
-  int64_t stride = cache.kv_heads * cache.head_dim, size = cache.page_size;
+  Reader reader(cache, table, kv_head);
+  int64_t most = queries.back().seen;
   float scale = 1 / std::sqrt(float(cache.head_dim));
   for (auto& query : queries) std::fill_n(query.out, cache.head_dim, 0.0f);
-  for (int64_t cell = 0; cell < queries.back().seen;) {
-    int64_t run = std::min<int64_t>(kRun, size - cell % size);
-    int64_t at = (table[cell / size] * size + cell % size) * stride;
-    at += kv_head * cache.head_dim;
+  for (int64_t cell = 0; cell < most;) {
+    Run run = reader.at(cell, most);
     for (auto& query : queries) {
-      int64_t count = std::min(run, query.seen - cell);
-      if (count > 0)
-        head.attend(query, cache.keys + at, cache.values + at, stride, count, scale);
+      int64_t count = std::min(run.count, query.seen - cell);
+      if (count > 0) head.attend(query, run, count, scale);
     }
-    cell += run;
+    cell += run.count;
   }
-  for (auto& query : queries)
-    for (int64_t i = 0; i < cache.head_dim; ++i) query.out[i] /= query.total;
+  for (auto& query : queries) {
+    float total = head.total_of(query);
+    for (int64_t i = 0; i < cache.head_dim; ++i) query.out[i] /= total;
+  }
 }
 
 struct Share {

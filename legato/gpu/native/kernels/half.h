@@ -1,7 +1,11 @@
-// Half precision, bit by bit: a plain processor needs it only to pack.
+// Half precision, by the processor's own instructions or bit by bit.
 #pragma once
 #include <cstdint>
 #include <cstring>
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
 
 inline float half_to_float(uint16_t half) {
   uint32_t sign = uint32_t(half & 0x8000) << 16, rest = half & 0x7fff;
@@ -33,4 +37,33 @@ inline uint16_t float_to_half(float value) {
   }
   rest += 0xfff + (rest >> 13 & 1);
   return uint16_t(sign | ((rest - 0x38000000) >> 13));
+}
+
+inline void halves_to_floats(const uint16_t* from, int64_t count, float* to) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(
+                                 reinterpret_cast<const __m128i*>(from + i))));
+#endif
+  for (; i < count; ++i) to[i] = half_to_float(from[i]);
+}
+
+// What is too large becomes the largest; NaN stays.
+inline void floats_to_halves(const float* from, int64_t count, uint16_t* to) {
+  const float most = 65504;
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8) {
+    __m256 x = _mm256_loadu_ps(from + i);
+    // The second operand is what a NaN leaves.
+    x = _mm256_max_ps(_mm256_set1_ps(-most), _mm256_min_ps(_mm256_set1_ps(most), x));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+  for (; i < count; ++i) {
+    float x = from[i] > most ? most : from[i] < -most ? -most : from[i];
+    to[i] = float_to_half(x);
+  }
 }

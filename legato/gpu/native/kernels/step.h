@@ -99,8 +99,9 @@ class Decoder {
     int64_t width = model_.heads * model_.cache.head_dim, qkv = layer.qkv.outs;
     Cache cache = model_.cache;
     int64_t shift = index * model_.cells * cache.kv_heads * cache.head_dim;
-    cache.keys += shift;
-    cache.values += shift;
+    shift *= cache.halves ? sizeof(uint16_t) : sizeof(float);
+    cache.keys = static_cast<char*>(cache.keys) + shift;
+    cache.values = static_cast<char*>(cache.values) + shift;
     auto x = activations(layer.qkv);
     rows(step.tokens, [&](int64_t row) {
       quantize_norm(x, row, step.x + row * model_.hidden, layer.input_norm);
@@ -129,8 +130,16 @@ class Decoder {
       rotate(x, model_.cos + position, model_.sin + position, dim);
     }
     int64_t width = cache.kv_heads * dim, cell = step.cells[row] * width;
-    std::memcpy(cache.keys + cell, qkv + model_.heads * dim, width * sizeof(float));
-    std::memcpy(cache.values + cell, qkv + turning * dim, width * sizeof(float));
+    keep(cache, cache.keys, qkv + model_.heads * dim, width, cell);
+    keep(cache, cache.values, qkv + turning * dim, width, cell);
+  }
+
+  static void keep(const Cache& cache, void* cells, const float* from, int64_t width,
+                   int64_t at) {
+    if (cache.halves)
+      floats_to_halves(from, width, static_cast<uint16_t*>(cells) + at);
+    else
+      std::memcpy(static_cast<float*>(cells) + at, from, width * sizeof(float));
   }
 
   void feed(const Step& step, const Layer& layer) {

@@ -1,0 +1,85 @@
+// Eight floats at a time, in the compiler's own vectors; and exp.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "half.h"
+
+typedef float Eight __attribute__((vector_size(32)));
+typedef int32_t EightInts __attribute__((vector_size(32)));
+
+inline Eight eight_at(const float* from) {
+  Eight eight;
+  std::memcpy(&eight, from, sizeof eight);
+  return eight;
+}
+
+// Sums of neighbours: after pairs, twos and fours of eight vectors each lane holds the
+// sum of one.
+inline Eight pairs(Eight a, Eight b) {
+  return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+         __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+}
+
+inline Eight twos(Eight a, Eight b) {
+  return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+         __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+
+inline Eight fours(Eight a, Eight b) {
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+         __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+}
+
+inline float sum_of(Eight x) {
+  float sum = 0;
+  for (int i = 0; i < 8; ++i) sum += x[i];
+  return sum;
+}
+
+inline Eight larger(Eight a, Eight b) { return a > b ? a : b; }
+
+inline float max_of(Eight x) {
+  x = larger(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3));
+  x = larger(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5));
+  return std::max(x[0], x[1]);
+}
+
+// The first `count` lanes; -infinity beyond.
+inline Eight first_of(Eight x, int32_t count) {
+  const EightInts lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+  const Eight none = Eight{} - INFINITY;
+  return lanes < count ? x : none;
+}
+
+// exp to 2 units in the last place, in a form that compilers vectorise; NaN stays.
+inline float fast_exp(float x) {
+  x = std::min(std::max(x, -87.0f), 88.0f);
+  float whole = std::nearbyint(x * 1.44269504f);
+  float rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;
+  float power = 1.0f / 720;
+  for (float term : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
+    power = power * rest + term;
+  int32_t bits = (int32_t(whole) + 127) << 23;
+  float scale;
+  std::memcpy(&scale, &bits, 4);
+  return power * scale;
+}
+
+// The same for numbers up to 0.
+inline Eight exp_of_negative(Eight x) {
+  const Eight least = Eight{} - 87.0f;
+  x = x < least ? least : x;
+  EightInts whole = __builtin_convertvector(x * 1.44269504f - 0.5f, EightInts);
+  Eight steps = __builtin_convertvector(whole, Eight);
+  Eight rest = x - steps * 0.693359375f + steps * 2.12194440e-4f;
+  Eight power = Eight{} + 1.0f / 720;
+  for (float term : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
+    power = power * rest + term;
+  EightInts bits = (whole + 127) << 23;
+  Eight scale;
+  std::memcpy(&scale, &bits, sizeof scale);
+  return power * scale;
+}
