@@ -13,6 +13,7 @@ openai = pytest.importorskip(
     "openai", reason="the openai client is not installed: run tests/conformance/run"
 )
 
+import pydantic  # noqa: E402
 from openai.types.responses import responses_server_event  # noqa: E402
 
 ANSWER = "Hello, wörld 🌍!"
@@ -93,6 +94,58 @@ def test_a_text_is_completed_whole_and_streamed(client):
         model="fake", prompt=[1, 2], max_tokens=50, stream=True, stop=["wör"]
     )
     assert "".join(c.choices[0].text for c in stream if c.choices) == "Hello, "
+
+
+class Forecast(pydantic.BaseModel):
+    place: typing.Literal["here", "there"]
+    rain: bool
+
+
+TOOL = openai.pydantic_function_tool(Forecast)
+
+
+def test_a_form_is_kept_and_parsed_into_the_clients_own_model(client):
+    answer = client.chat.completions.parse(
+        model="fake", messages=MESSAGES, response_format=Forecast
+    )
+    assert isinstance(answer.choices[0].message.parsed, Forecast)
+    with client.chat.completions.stream(
+        model="fake", messages=MESSAGES, response_format=Forecast
+    ) as stream:
+        stream.until_done()
+        final = stream.get_final_completion()
+    assert final.choices[0].message.parsed == answer.choices[0].message.parsed
+    response = client.responses.parse(
+        model="fake", input="hi", text_format=Forecast, store=False
+    )
+    assert isinstance(response.output_parsed, Forecast)
+
+
+def test_calls_are_parsed_whole_and_gathered_from_a_stream(client):
+    asked = {
+        "model": "fake",
+        "messages": MESSAGES,
+        "tools": [TOOL],
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+    }
+    choice = client.chat.completions.parse(**asked).choices[0]
+    assert choice.finish_reason == "tool_calls"
+    (call,) = choice.message.tool_calls
+    assert isinstance(call.function.parsed_arguments, Forecast)
+    with client.chat.completions.stream(**asked) as stream:
+        stream.until_done()
+        final = stream.get_final_completion()
+    (again,) = final.choices[0].message.tool_calls
+    assert again.function.arguments == call.function.arguments
+    result = {"role": "tool", "tool_call_id": call.id, "content": "no"}
+    message = choice.message.model_dump(exclude_none=True, exclude={"parsed"})
+    for one in message["tool_calls"]:
+        one["function"].pop("parsed_arguments")
+    after = client.chat.completions.create(
+        model="fake", messages=[*MESSAGES, message, result], tools=[TOOL]
+    )
+    assert after.choices[0].message.role == "assistant"
 
 
 def test_models_are_listed(client):

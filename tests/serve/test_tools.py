@@ -233,3 +233,23 @@ async def test_echo_repeats_the_prompt_before_each_answer(prompt):
                     (choice,) = msgspec.json.decode(line[6:])["choices"]
                     texts[choice["index"]] += choice["text"]
         assert texts == ["Once more"] * 4
+
+
+async def test_a_responses_text_keeps_to_its_schema():
+    form = {"type": "json_schema", "name": "f", "schema": ARGUMENTS, "strict": True}
+    body = {"input": "Will it rain?", "text": {"format": form}}
+    async with (
+        running(FakeModel()) as run,
+        httpx.AsyncClient(base_url=run.url) as client,
+    ):
+        response = (await client.post("/v1/responses", json=body)).json()
+        (item,) = response["output"]
+        jsonschema.validate(json.loads(item["content"][0]["text"]), ARGUMENTS)
+        assert response["text"] == {"format": form}
+        cut = {**body, "max_output_tokens": 4}
+        response = (await client.post("/v1/responses", json=cut)).json()
+        assert response["status"] == "incomplete"
+        bad = {"text": {"format": {**form, "schema": {"type": "strin"}}}}
+        answer = await client.post("/v1/responses", json=body | bad)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["param"] == "text.format"

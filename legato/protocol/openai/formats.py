@@ -2,9 +2,11 @@
 
 from typing import Any, Literal
 
+import msgspec
+
 from ..errors import InvalidRequest
 from ..grammar import Grammar
-from .document import Wire
+from .document import Wire, refuse_unsupported
 
 MAX_NAME = 64
 
@@ -35,6 +37,13 @@ class TextFormat(Wire, kw_only=True):
     strict: bool | None = None
 
 
+class TextFields(Wire, kw_only=True):
+    """``text`` of the Responses API."""
+
+    format: TextFormat | None = None
+    verbosity: Any = None
+
+
 def read_format(wanted: ResponseFormat | None) -> Grammar | None:
     """Read ``response_format``; None leaves the answer free.
 
@@ -54,12 +63,17 @@ def read_format(wanted: ResponseFormat | None) -> Grammar | None:
     return Grammar.json_object() if wanted.type == "json_object" else None
 
 
-def read_text_format(wanted: TextFormat | None) -> Grammar | None:
-    """Read ``text.format``; None leaves the answer free.
+def read_text(text: TextFields | None) -> Grammar | None:
+    """Read ``text`` of the Responses API; None leaves the answer free.
 
     Raises:
-        InvalidRequest: A schema is missing, out of place or too long.
+        InvalidRequest: A schema is missing, out of place or too long, or a verbosity is
+            asked for.
     """
+    if text is None:
+        return None
+    refuse_unsupported(text, {"verbosity": ("medium",)}, "text.")
+    wanted = text.format
     if wanted is None:
         return None
     if wanted.type == "json_schema":
@@ -69,6 +83,15 @@ def read_text_format(wanted: TextFormat | None) -> Grammar | None:
             f"does not go with type {wanted.type!r}", field="text.format.schema"
         )
     return Grammar.json_object() if wanted.type == "json_object" else None
+
+
+def text_object(text: TextFields | None) -> dict[str, Any]:
+    """``text`` as the response object repeats it."""
+    wanted = None if text is None else text.format
+    if wanted is None:
+        return {"format": {"type": "text"}}
+    said: dict[str, Any] = msgspec.to_builtins(wanted)
+    return {"format": {name: v for name, v in said.items() if v is not None}}
 
 
 def schema_grammar(

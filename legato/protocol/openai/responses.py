@@ -13,6 +13,7 @@ from ..requests import ChatMessage
 from ..sampling import SamplingParams, within
 from .document import read, refuse_unsupported
 from .extensions import MAX_CREDIT, check_version
+from .formats import TextFields, read_text, text_object
 from .generation import Generation, read_tenant
 from .messages import input_items
 from .responses_items import InputItems, listed
@@ -46,7 +47,7 @@ class CreateFields(SchedulingFields, kw_only=True):
     tools: Any = None
     tool_choice: Any = None
     max_tool_calls: Any = None
-    text: Any = None
+    text: TextFields | None = None
     reasoning: Any = None
     truncation: Any = None
     service_tier: Any = None
@@ -86,7 +87,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tools": ([],),
     "tool_choice": ("auto", "none"),
     "max_tool_calls": (),
-    "text": ({}, {"format": {"type": "text"}}),
     "reasoning": ({},),
     "truncation": ("disabled",),
     "service_tier": ("auto", "default"),
@@ -110,6 +110,7 @@ NAMES = {
     "logprobs": "top_logprobs",
     "prompt": "input",
     "messages": "input",
+    "grammar": "text.format",
 }
 """The engine's field names to those of this protocol."""
 
@@ -227,6 +228,7 @@ def read_fields(
         defaults,
         max_tokens=request.max_output_tokens,
         logprobs=wanted_logprobs(request),
+        grammar=read_text(request.text),
         names=NAMES,
     )
     turns = () if request.input is None else input_items(request.input, None)
@@ -275,6 +277,7 @@ def echo_of(request: CreateFields, params: SamplingParams) -> dict[str, Any]:
         "safety_identifier": request.safety_identifier,
         "store": request.store is not False,
         "temperature": params.temperature,
+        "text": text_object(request.text),
         "top_p": params.top_p,
         "top_logprobs": request.top_logprobs or 0,
         "user": request.user,

@@ -193,6 +193,8 @@ async def test_cancelling_what_never_was_names_the_field(connect):
         ({**CREATE, "max_output_tokens": 0}, "max_output_tokens"),
         ({**CREATE, "max_output_tokens": -5}, "max_output_tokens"),
         ({**CREATE, "previous_response_id": "resp_1"}, "previous_response_id"),
+        ({**CREATE, "text": {"format": {"type": "json_schema"}}}, "text.format.name"),
+        ({**CREATE, "text": {"verbosity": "low"}}, "text.verbosity"),
         ({**CREATE, "tools": [{"type": "function"}]}, "tools"),
         ({**CREATE, "stream_id": ""}, "stream_id"),
         ({**CREATE, "stream_id": 7}, "stream_id"),
