@@ -8,6 +8,7 @@ from legato.protocol.openai.chat import ChatRequest
 from legato.protocol.openai.completion import CompletionRequest
 from legato.protocol.openai.realtime_settings import ResponseFields, SessionFields
 from legato.protocol.openai.responses import CreateBody
+from legato.protocol.tokens import DetokenizeBody, TokenizeBody
 
 from .shapes import check_event
 
@@ -51,6 +52,11 @@ ENDPOINTS = {
             {"input": "hi", "previous_response_id": "resp_1"},
         ],
     ),
+    "/tokenize": (
+        TokenizeBody.__struct_fields__,
+        [{"prompt": "hi"}, {"messages": [PARTS, HELLO]}],
+    ),
+    "/detokenize": (DetokenizeBody.__struct_fields__, [{"tokens": [1, 2, 3]}]),
     "/v1/chat": UI_CHAT,
     "/api/chat": UI_CHAT,
     "/admin/batching": (
