@@ -47,6 +47,15 @@ class Bell:
         """
         self._listener = listener
 
+    def check(self) -> None:
+        """Refuse another loop's thread.
+
+        Raises:
+            MailboxMisused: This is not the loop it was made in.
+        """
+        if get_ident() != self._thread:
+            raise MailboxMisused(f"{self._name} belongs to another event loop")
+
     def heard(self) -> asyncio.Future[None]:
         """Return what is to be awaited for the next ring, at once.
 
@@ -55,7 +64,6 @@ class Bell:
         """
         if self._sleeper is not None and not self._sleeper.done():
             raise MailboxMisused(f"{self._name} has one reader, and a second one waits")
-        if get_ident() != self._thread:
-            raise MailboxMisused(f"{self._name} belongs to another event loop")
+        self.check()
         sleeper = self._sleeper = self._loop.create_future()
         return sleeper

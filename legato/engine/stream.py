@@ -118,6 +118,7 @@ class Stream:
             MailboxMisused: Another task waits for it, or it is another loop's.
         """
         opened = self._opened
+        opened.bell.check()
         while (delta := opened.take()) is None:
             if opened.ended:
                 raise opened.failure or StopAsyncIteration
@@ -135,6 +136,7 @@ class Stream:
                 ``__anext__`` does.
         """
         opened = self._opened
+        opened.bell.check()
         delta = opened.take()
         if delta is None and opened.failure is not None:
             raise opened.failure
