@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..protocol.errors import LegatoError
+from .kernels import compile_ahead
 from .keyboard import hushed
 from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
 
@@ -32,6 +33,7 @@ def chat(prompt: str | None, system: str, **options: Any) -> None:
       legato chat -p "Name three rivers." --temperature 0
       git diff | legato chat -s "Review this change in two sentences."
     """
+    compile_ahead(options)
     from ..actors.core import new_loop
     from .conversation import Conversation
     from .loading import LoadingBar, make_engine

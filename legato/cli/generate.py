@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from .kernels import compile_ahead
 from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
 
 # A text may go on for ever; whoever wants more says --max-tokens.
@@ -30,6 +31,7 @@ def generate(prompt: str | None, **options: Any) -> None:
     if prompt is None and sys.stdin.isatty():
         raise click.UsageError("give a PROMPT, or pipe one in")
     text: str = prompt if prompt is not None else sys.stdin.read()
+    compile_ahead(options)
     asyncio.run(_generate(text, options))
 
 

@@ -8,6 +8,7 @@ import click
 
 from ..version import __version__
 from .batching import BatchingType
+from .kernels import compile_ahead
 from .options import ENGINE_OPTIONS, with_options
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ def serve(
         resume_grace_s=resume_grace_s,
         max_requests_per_key=max_requests_per_key,
     )
-    _run(settings, listen(settings), options)
+    listener = listen(settings)
+    compile_ahead(options)
+    _run(settings, listener, options)
 
 
 def _run(

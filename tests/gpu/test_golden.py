@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.model, pytest.mark.slow]
 GOLDEN = Path(__file__).parents[1] / "golden" / "smollm2.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))["chat_cases"]
 WANTS = RowSampling(0.0, logprobs=5)
-NEAR_TIE = 1e-3
+# By type: where the reference nearly ties, and how far log-probabilities may be off.
+NEAR_TIE = {"float32": 1e-3, "int8": 5e-3}
+TOLERANCE = {"float32": 2e-3, "int8": 5e-2}
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +43,21 @@ def build(smollm2: Path) -> Iterator[Callable[[str], ModelRunner]]:
         runner.close()
 
 
-def check(case: dict[str, Any], line: Any) -> None:
+def check(case: dict[str, Any], line: Any, dtype: str = "float32") -> None:
     """Compare an answer, up to a step where the reference itself nearly ties."""
-    steps = zip(case["steps"], line.sampled, strict=True)
+    steps, off = zip(case["steps"], line.sampled, strict=True), TOLERANCE[dtype]
     for number, (want, got) in enumerate(steps):
         where = f"{case['name']}, token {number}"
-        if want["gap"] < NEAR_TIE:
+        if want["gap"] < NEAR_TIE[dtype]:
             assert got.token in [token for token, _ in want["top"][:2]], where
             if got.token != want["id"]:
                 return
         assert got.token == want["id"], where
         assert got.logprobs is not None
-        assert got.logprobs.chosen == pytest.approx(want["logprob"], abs=2e-3), where
+        assert got.logprobs.chosen == pytest.approx(want["logprob"], abs=off), where
         ours = dict(zip(got.logprobs.ids, got.logprobs.values, strict=True))
         for token, logprob in want["top"][:3]:
-            assert ours[token] == pytest.approx(logprob, abs=2e-3), where
+            assert ours[token] == pytest.approx(logprob, abs=off), where
 
 
 def line_of(
@@ -76,15 +78,16 @@ def test_an_answer_alone_is_the_references(
     check(case, line)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_answers_in_a_batch_of_32_with_chunked_prompts_are_the_references(
-    build: Callable[[str], ModelRunner], theatre: SimpleNamespace
+    build: Callable[[str], ModelRunner], theatre: SimpleNamespace, dtype: str
 ) -> None:
     short = [case for case in CASES if case["name"] != "long"]
     cases = (CASES + short * 2)[:32]
     lines = [line_of(theatre, case, slot) for slot, case in enumerate(cases)]
-    theatre.Stage(build("float32"), chunk=13).play(lines)
+    theatre.Stage(build(dtype), chunk=13).play(lines)
     for case, line in zip(cases, lines, strict=True):
-        check(case, line)
+        check(case, line, dtype)
 
 
 def led(
@@ -129,8 +132,8 @@ def test_int8_stays_near_when_led_along_the_references_answer(
     steps = list(led(theatre, build("int8")))
     divergences = [divergence(want, got) for want, got in steps]
     agreed = [got.token == want["id"] for want, got in steps]
-    assert sum(divergences) / len(divergences) <= 1e-3
-    assert sum(agreed) / len(agreed) >= 0.97
+    assert sum(divergences) / len(divergences) <= 1e-5
+    assert all(agreed)
 
 
 def test_bfloat16_stays_near_when_led_along_the_references_answer(

@@ -28,7 +28,7 @@ NIBBLES = (GgufType.Q4_0, GgufType.Q4_1)
 class PackedProjection:
     """A projection through packed weights, for float32 activations on a CPU.
 
-    Activations are rounded to 15 bits, or 8, for 32 of them at a time.
+    Activations are rounded to 15 bits, for 32 of them at a time.
 
     Args:
         packer: Whose kernels and threads it uses.
@@ -36,7 +36,6 @@ class PackedProjection:
         ins: Of what goes in.
         nibbles: Whether weights have 4 bits, not 8.
         is_exact: Whether the weights given are held without rounding.
-        coarse: Whether activations of 8 bits do.
         bias: [out] float32, or None.
     """
 
@@ -48,7 +47,6 @@ class PackedProjection:
         ins: int,
         nibbles: bool,
         is_exact: bool,
-        coarse: bool,
         bias: torch.Tensor | None,
     ) -> None:
         groups = -(-outs // TILE) * -(-ins // GROUP)
@@ -61,7 +59,7 @@ class PackedProjection:
         self.weights = Weights(
             address(self.blocks),
             None if bias is None else address(bias),
-            *(outs, ins, nibbles, 1 if coarse else 2),
+            *(outs, ins, nibbles),
         )
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
@@ -136,8 +134,6 @@ class Packer:
         self,
         weight: torch.Tensor,
         bias: torch.Tensor | None = None,
-        *,
-        coarse: bool = False,
     ) -> PackedProjection:
         """Pack a weight of [out, in] float32."""
         weight = weight.contiguous()
@@ -149,7 +145,6 @@ class Packer:
             ins=ins,
             nibbles=nibbles,
             is_exact=nibbles,
-            coarse=coarse,
             bias=bias,
         )
         to = ctypes.byref(made.weights)
@@ -160,8 +155,6 @@ class Packer:
         self,
         parts: Sequence[Blocks],
         bias: torch.Tensor | None = None,
-        *,
-        coarse: bool = False,
     ) -> PackedProjection:
         """Pack matrices of one kind, one above the other, as they are stored."""
         kind, ins = parts[0].kind, parts[0].shape[1]
@@ -171,7 +164,6 @@ class Packer:
             ins=ins,
             nibbles=kind in NIBBLES,
             is_exact=True,
-            coarse=coarse,
             bias=bias,
         )
         first = 0

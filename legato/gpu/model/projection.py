@@ -95,21 +95,14 @@ class Packing(Protocol):
         self,
         weight: torch.Tensor,
         bias: torch.Tensor | None = None,
-        *,
-        coarse: bool = False,
     ) -> Projection:
-        """Make a projection of a weight of [out, in] and a bias of [out].
-
-        ``coarse``: fewer bits of what goes through it do.
-        """
+        """Make a projection of a weight of [out, in] and a bias of [out]."""
         ...
 
     def pack_blocks(
         self,
         parts: Sequence[Blocks],
         bias: torch.Tensor | None = None,
-        *,
-        coarse: bool = False,
     ) -> Projection:
         """Make one projection of matrices of one of the kinds, one above the other."""
         ...
@@ -141,8 +134,6 @@ class DensePacking:
         self,
         weight: torch.Tensor,
         bias: torch.Tensor | None = None,
-        *,
-        coarse: bool = False,
     ) -> Projection:
         """Take a matrix as it is."""
         return self._kind(weight, bias)
@@ -151,8 +142,6 @@ class DensePacking:
         self,
         parts: Sequence[Blocks],
         bias: torch.Tensor | None = None,
-        *,
-        coarse: bool = False,
     ) -> Projection:
         """Never asked: there are no kinds."""
         raise NotImplementedError

@@ -19,7 +19,7 @@ from .projection import Projection
 from .weights import DecoderWeights, load_layer
 
 CPU = torch.device("cpu")
-# Of the length of what comes out. What is rounded to 8 bits is off by 0.01, a wrong
+# Of the length of what comes out. Weights rounded to 8 bits are off by 0.005, a wrong
 # lane or a sum that overflowed by far more.
 ROUNDED, EXACT = 0.03, 2e-3
 ROWS = 4  # more than share a weight in registers
@@ -121,8 +121,7 @@ def _packed(projection: Projection) -> PackedProjection:
 
 
 def _tolerance(projection: PackedProjection) -> float:
-    fine = projection.is_exact and projection.weights.planes == 2
-    return EXACT if fine else ROUNDED
+    return EXACT if projection.is_exact else ROUNDED
 
 
 def _compare(what: str, got: torch.Tensor, want: torch.Tensor, tolerance: float) -> str:

@@ -132,7 +132,7 @@ class _Loader:
             table = self.packing.table(self._stored(EMBEDDING))
             self.num_bytes += table.nbytes
             return head, TableEmbedding(table)
-        head = self._from_blocks([EMBEDDING], None, coarse=False)
+        head = self._from_blocks([EMBEDDING], None)
         if head is not None and (embedding := self.packing.rows_of(head)):
             self.num_bytes += head.num_bytes
             return head, embedding
@@ -180,10 +180,8 @@ class _Loader:
                 output_bias if config.output_bias else (),
             ),
             mlp_norm=self._tensor(f"{prefix}post_attention_layernorm.weight"),
-            # Half of all products, and the input that bears it: SmolLM2's mean KL
-            # divergence goes to 6e-4. Queries, keys and values alone would add 1.7e-3.
             gate_up=self._projection(
-                [f"{mlp}.{name}_proj.weight" for name in ("gate", "up")], coarse=True
+                [f"{mlp}.{name}_proj.weight" for name in ("gate", "up")]
             ),
             down=self._projection([f"{mlp}.down_proj.weight"]),
         )
@@ -199,17 +197,17 @@ class _Loader:
         return torch.cat(list(norms))
 
     def _projection(
-        self, names: Sequence[str], biases: Sequence[str] = (), *, coarse: bool = False
+        self, names: Sequence[str], biases: Sequence[str] = ()
     ) -> Projection:
         bias = self._fused(biases) if biases else None
-        made = self._from_blocks(names, bias, coarse=coarse)
+        made = self._from_blocks(names, bias)
         if made is None:
-            made = self.packing.pack(self._fused(names), bias, coarse=coarse)
+            made = self.packing.pack(self._fused(names), bias)
         self.num_bytes += made.num_bytes
         return made
 
     def _from_blocks(
-        self, names: Sequence[str], bias: torch.Tensor | None, *, coarse: bool
+        self, names: Sequence[str], bias: torch.Tensor | None
     ) -> Projection | None:
         """Pack as stored, where all are of one kind that packing takes."""
         if not self.packing.kinds:
@@ -218,7 +216,7 @@ class _Loader:
         known = [part for part in parts if part and part.kind in self.packing.kinds]
         if len(known) < len(names) or len({part.kind for part in known}) > 1:
             return None
-        return self.packing.pack_blocks(known, bias, coarse=coarse)
+        return self.packing.pack_blocks(known, bias)
 
     def _fused(self, names: Sequence[str]) -> torch.Tensor:
         if len(names) == 1:

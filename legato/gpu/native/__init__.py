@@ -1,6 +1,6 @@
 """Kernels for CPUs in C++, compiled where they run; without a compiler, torch does it.
 
-Imported only by what assembles a runner: finding the kernels may compile them.
+Imports no torch, so that they can be compiled while it loads.
 """
 
 from .library import Kernels, KernelsUnavailable, load_kernels

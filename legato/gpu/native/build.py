@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "kernels"
@@ -22,6 +23,8 @@ LOOSE = (
     *("-fassociative-math", "-fno-signed-zeros"),
 )
 TIMEOUT_S = 300
+# Who asks while another thread compiles waits for it, instead of compiling too.
+_COMPILING = threading.Lock()
 
 
 class KernelsUnavailable(Exception):
@@ -42,8 +45,9 @@ def build_library(cache: Path | None = None) -> Path:
     command = compiler_command()
     folder = cache or cache_folder()
     target = folder / f"kernels-{fingerprint(SOURCES, command)}.so"
-    if not target.exists():
-        compile_to(target, [*command, str(SOURCES / "kernels.cpp")])
+    with _COMPILING:
+        if not target.exists():
+            compile_to(target, [*command, str(SOURCES / "kernels.cpp")])
     return target
 
 

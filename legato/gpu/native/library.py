@@ -8,11 +8,13 @@ import ctypes
 import logging
 import weakref
 from functools import cache
-
-import torch
+from typing import TYPE_CHECKING
 
 from .build import KernelsUnavailable, build_library
 from .structures import Batch, Cache, Int, Model, Step, Weights
+
+if TYPE_CHECKING:
+    import torch
 
 log = logging.getLogger(__name__)
 Pointer = ctypes.c_void_p
@@ -98,7 +100,7 @@ def load_kernels() -> Kernels | KernelsUnavailable:
     return reason
 
 
-def address(tensor: torch.Tensor) -> int:
+def address(tensor: "torch.Tensor") -> int:
     """Where a tensor's numbers are; it must outlive the use.
 
     Raises:

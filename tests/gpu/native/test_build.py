@@ -1,4 +1,7 @@
 import multiprocessing
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,20 @@ def test_a_second_start_compiles_nothing(
     assert first.parent == tmp_path / "cache"
     assert build_library() == first
     assert (tmp_path / "calls").read_text() == "x\n"
+
+
+def test_threads_that_build_at_once_compile_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CXX", str(fake_compiler(tmp_path)))
+    with ThreadPoolExecutor(3) as threads:
+        assert len(set(threads.map(build_library, [tmp_path / "cache"] * 3))) == 1
+    assert (tmp_path / "calls").read_text() == "x\n"
+
+
+def test_finding_kernels_needs_no_torch() -> None:
+    code = "import sys, legato.gpu.native; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_another_compiler_compiles_anew(

@@ -32,9 +32,9 @@ void legato_close_pool(Pool* pool) { delete pool; }
 void legato_project(Pool* pool, const Weights* w, const float* x, int64_t rows,
                     float* out, int64_t add) {
   int64_t groups = w->groups();
-  std::vector<int8_t> q(size_t(rows * groups * w->planes * kGroup));
+  std::vector<int8_t> q(size_t(rows * groups * 2 * kGroup));
   std::vector<float> scale(size_t(rows * groups)), sum(size_t(rows * groups));
-  Activations quantized{q.data(), scale.data(), sum.data(), groups, w->planes};
+  Activations quantized{q.data(), scale.data(), sum.data(), groups};
   pool->run(rows, [&](int64_t row) { quantized.quantize(row, x + row * w->ins, w->ins); });
   product(*pool, *w, quantized, rows, {out, w->outs, add != 0});
 }

@@ -31,36 +31,36 @@ inline void store_tile(const Weights& w, int64_t tile, const float* sums, float*
   }
 }
 
-template <bool nibbles, int planes, int rows>
+template <bool nibbles, int rows>
 void tile_product(const Weights& w, int64_t tile, const Activations& x, int64_t row,
                   const Output& out) {
   alignas(64) float sums[rows][kTile];
-  tile_sums<nibbles, planes, rows>(w, tile, x, row, sums);
+  tile_sums<nibbles, rows>(w, tile, x, row, sums);
   for (int r = 0; r < rows; ++r)
     store_tile(w, tile, sums[r], out.to + (row + r) * out.stride, out.add);
 }
 
 // The rows up to `end`, as many at a time as share a weight; then fewer.
-template <bool nibbles, int planes, int rows = kRows<planes>>
+template <bool nibbles, int rows = kRows>
 void tile_rows(const Weights& w, int64_t tile, const Activations& x, int64_t row,
                int64_t end, const Output& out) {
   for (; row + rows <= end; row += rows)
-    tile_product<nibbles, planes, rows>(w, tile, x, row, out);
+    tile_product<nibbles, rows>(w, tile, x, row, out);
   if constexpr (rows > 1)
-    if (row < end) tile_rows<nibbles, planes, rows - 1>(w, tile, x, row, end, out);
+    if (row < end) tile_rows<nibbles, rows - 1>(w, tile, x, row, end, out);
 }
 
-template <bool nibbles, int planes>
+template <bool nibbles>
 void tiles_product(const Weights& w, int64_t tile, int64_t last, const Activations& x,
                    int64_t rows, const Output& out) {
   int64_t fit = std::max<int64_t>(1, kTilesFit / (w.groups() * w.block_bytes()));
-  int64_t together = kRowsFit / x.row_bytes() / kRows<planes> * kRows<planes>;
-  together = std::max<int64_t>(kRows<planes>, together);
+  int64_t together = kRowsFit / x.row_bytes() / kRows * kRows;
+  together = std::max<int64_t>(kRows, together);
   for (; tile < last; tile += fit)
     for (int64_t row = 0; row < rows; row += together) {
       int64_t end = std::min(rows, row + together);
       for (int64_t at = tile; at < std::min(last, tile + fit); ++at)
-        tile_rows<nibbles, planes>(w, at, x, row, end, out);
+        tile_rows<nibbles>(w, at, x, row, end, out);
     }
 }
 
@@ -69,9 +69,7 @@ inline void product(Pool& pool, const Weights& w, const Activations& x, int64_t 
   int64_t tiles = w.tiles();
   // Four items a thread: a thread that lost its core leaves the rest to others.
   int64_t items = std::min<int64_t>(tiles, pool.size() > 1 ? pool.size() * 4 : 1);
-  auto run = w.nibbles ? w.planes == 2 ? tiles_product<true, 2> : tiles_product<true, 1>
-             : w.planes == 2           ? tiles_product<false, 2>
-                                       : tiles_product<false, 1>;
+  auto run = w.nibbles ? tiles_product<true> : tiles_product<false>;
   pool.run(items, [&](int64_t item) {
     run(w, tiles * item / items, tiles * (item + 1) / items, x, rows, out);
   });

@@ -4,14 +4,12 @@
 
 constexpr bool kVectorised = false;
 // Rows that share a weight in registers.
-template <int planes>
 constexpr int kRows = 4;
 
-template <bool nibbles, int planes>
+template <bool nibbles>
 void group_sums(const uint8_t* q, const int8_t* x, int* sums) {
   int value[kGroup];
-  for (int i = 0; i < kGroup; ++i)
-    value[i] = planes == 2 ? x[i] * 128 + x[kGroup + i] : x[i];
+  for (int i = 0; i < kGroup; ++i) value[i] = x[i] * 128 + x[kGroup + i];
   constexpr int half = nibbles ? kQuads / 2 : kQuads;
   for (int quad = 0; quad < kQuads; ++quad) {
     const uint8_t* at = q + quad % half * 64;
@@ -25,7 +23,7 @@ void group_sums(const uint8_t* q, const int8_t* x, int* sums) {
   }
 }
 
-template <bool nibbles, int planes, int rows>
+template <bool nibbles, int rows>
 void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row,
                float (*sums)[kTile]) {
   std::memset(sums, 0, sizeof(float) * rows * kTile);
@@ -41,7 +39,7 @@ void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row
     for (int r = 0; r < rows; ++r) {
       int64_t from = (row + r) * x.groups + group;
       int whole[kTile] = {};
-      group_sums<nibbles, planes>(block, x.q + from * planes * kGroup, whole);
+      group_sums<nibbles>(block, x.q + from * 2 * kGroup, whole);
       for (int lane = 0; lane < kTile; ++lane) {
         float part = float(whole[lane]) * scale[lane];
         sums[r][lane] += part * x.scale[from] + low[lane] * x.sum[from];

@@ -5,10 +5,9 @@
 #include "packing.h"
 
 constexpr bool kVectorised = true;
-// Rows that share a weight in registers: with sixteen outputs, three rows of two planes
+// Rows that share a weight in registers: with sixteen outputs, three rows of two bytes
 // have twelve sums; two weights, a value and a product fill the sixteen.
-template <int planes>
-constexpr int kRows = planes == 2 ? 3 : 6;
+constexpr int kRows = 3;
 
 inline __m256i quad_of(const int8_t* x) {
   int four;
@@ -70,21 +69,15 @@ inline __m256i add_quad(__m256i sum, const Quad& w, __m256i x, int weight) {
 }
 #endif
 
-// The sums of a group: `high` counts 128 where there is a low plane.
-template <bool nibbles, int planes>
-inline __m256i total_of(const __m256i (&sums)[planes]) {
+// The whole sum of a group.
+template <bool nibbles>
+inline __m256i total_of(__m256i high, __m256i low) {
 #ifdef LEGATO_MADDUBS
-  if constexpr (!nibbles) {
-    if constexpr (planes == 1) return sums[0];
-    return _mm256_add_epi32(sums[0], sums[planes - 1]);
-  }
-  const __m256i one = _mm256_set1_epi16(1);
-  if constexpr (planes == 1) return _mm256_madd_epi16(sums[0], one);
-  __m256i high = _mm256_madd_epi16(sums[0], _mm256_set1_epi16(128));
-  return _mm256_add_epi32(high, _mm256_madd_epi16(sums[planes - 1], one));
+  if constexpr (!nibbles) return _mm256_add_epi32(high, low);
+  high = _mm256_madd_epi16(high, _mm256_set1_epi16(128));
+  return _mm256_add_epi32(high, _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
 #else
-  if constexpr (planes == 1) return sums[0];
-  return _mm256_add_epi32(_mm256_slli_epi32(sums[0], 7), sums[planes - 1]);
+  return _mm256_add_epi32(_mm256_slli_epi32(high, 7), low);
 #endif
 }
 
@@ -106,10 +99,10 @@ inline void prefetch(const uint8_t* from, int64_t bytes) {
     _mm_prefetch(reinterpret_cast<const char*>(from + at), _MM_HINT_T0);
 }
 
-template <bool nibbles, int planes, int rows>
+template <bool nibbles, int rows>
 void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row,
                float (*sums)[kTile]) {
-  const int64_t groups = x.groups, stride = groups * planes * kGroup;
+  const int64_t groups = x.groups, stride = groups * 2 * kGroup;
   constexpr int64_t value_bytes = kTile * kGroup / (nibbles ? 2 : 1);
   constexpr int64_t block_bytes = value_bytes + kTile * (nibbles ? 4 : 2);
   const uint8_t* block = w.block(tile, 0);
@@ -117,18 +110,18 @@ void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row
   std::memset(sums, 0, sizeof(float) * rows * kTile);
   for (int64_t group = 0; group < groups; ++group) {
     prefetch(block + kAhead, block_bytes);
-    __m256i whole[rows][2][planes] = {};
+    __m256i whole[rows][2][2] = {};
 #pragma GCC unroll 8
     for (int part = 0; part < kQuads; ++part) {
       Quad first = quad_at<nibbles>(block, part);
       Quad second = quad_at<nibbles>(block + 32, part);
       const int8_t* at = values + quad_number<nibbles>(part) * 4;
-#pragma GCC unroll 6
+#pragma GCC unroll 3
       for (int r = 0; r < rows; ++r, at += stride)
 #pragma GCC unroll 2
-        for (int plane = 0; plane < planes; ++plane) {
+        for (int plane = 0; plane < 2; ++plane) {
           auto &left = whole[r][0][plane], &right = whole[r][1][plane];
-          const int weight = plane + 1 < planes ? 128 : 1;
+          const int weight = plane ? 1 : 128;
           __m256i quad = quad_of(at + plane * kGroup);
           left = add_quad<nibbles>(left, first, quad, weight);
           right = add_quad<nibbles>(right, second, quad, weight);
@@ -144,15 +137,15 @@ void tile_sums(const Weights& w, int64_t tile, const Activations& x, int64_t row
       if constexpr (nibbles) least = halves_at(numbers + kTile * 2);
       if constexpr (!nibbles) least = _mm256_mul_ps(scale, _mm256_set1_ps(-kOffset));
       int64_t from = row * groups + group;
-#pragma GCC unroll 6
+#pragma GCC unroll 3
       for (int r = 0; r < rows; ++r, from += groups) {
         float* to = sums[r] + side * 8;
-        __m256i total = total_of<nibbles, planes>(whole[r][side]);
+        __m256i total = total_of<nibbles>(whole[r][side][0], whole[r][side][1]);
         _mm256_store_ps(to, add_group<nibbles>(_mm256_load_ps(to), total, scale, least,
                                                x.scale[from], x.sum[from]));
       }
     }
     block += block_bytes;
-    values += planes * kGroup;
+    values += 2 * kGroup;
   }
 }

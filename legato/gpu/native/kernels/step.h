@@ -83,7 +83,7 @@ class Decoder {
   }
 
   Activations activations(const Weights& of) {
-    return {q_.data(), scale_.data(), sum_.data(), of.groups(), of.planes};
+    return {q_.data(), scale_.data(), sum_.data(), of.groups()};
   }
 
   void quantize_norm(const Activations& to, int64_t row, const float* x,
