@@ -30,7 +30,7 @@ import psutil
 
 Row = dict[str, Any]
 
-CASE_S = 90.0
+CASE_S = 150.0
 
 COLUMNS = (
     ("streams", 7, "d"),

@@ -19,7 +19,7 @@ from legato.protocol.steps import RunnerLimits
 from legato.serve import Server, ServeSettings, serve
 
 MEASURED_READERS = 32
-OPENING_S = 30.0
+OPENING_S = 60.0
 SETTLING_S = 1.0
 PAGE_SIZE = 16
 
