@@ -116,7 +116,7 @@ def _openvino(home: Path, threads: int) -> list[Server]:
         Server(
             name=f"openvino {kind}",
             command=starter(home / f"model-openvino-{kind}"),
-            needs=home / f"model-openvino-{kind}",
+            needs=home / f"model-openvino-{kind}" / "openvino_model.xml",
             install=_install(home, "transformers openvino"),
             serves=False,
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from .garbage import uncollected
 from .kernels import compile_ahead
 from .options import ENGINE_OPTIONS, with_options
 
@@ -54,7 +55,8 @@ def bench(
       legato bench -c 4 -n 12 --prompt-tokens 1500 --max-tokens 64 --threads 2
     """
     compile_ahead(options)
-    from .load import Load
+    with uncollected():
+        from .load import Load
 
     load = Load(
         streams=streams,

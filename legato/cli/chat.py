@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..protocol.errors import LegatoError
+from .garbage import uncollected
 from .kernels import compile_ahead
 from .keyboard import hushed
 from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
@@ -34,9 +35,10 @@ def chat(prompt: str | None, system: str, **options: Any) -> None:
       git diff | legato chat -s "Review this change in two sentences."
     """
     compile_ahead(options)
-    from ..actors.core import new_loop
-    from .conversation import Conversation
-    from .loading import LoadingBar, make_engine
+    with uncollected():
+        from ..actors.core import new_loop
+        from .conversation import Conversation
+        from .loading import LoadingBar, make_engine
 
     piped = not sys.stdin.isatty()
     if prompt is None and piped:
@@ -49,7 +51,7 @@ def chat(prompt: str | None, system: str, **options: Any) -> None:
     # One loop, entered for each reply: between replies the terminal belongs to
     # ``input``, with the line editing and the Ctrl-C people know.
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        with LoadingBar(options["model"]) as bar:
+        with uncollected(), LoadingBar(options["model"]) as bar:
             engine = make_engine(options, bar)
             runner.run(engine.__aenter__())
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from .garbage import uncollected
 from .kernels import compile_ahead
 from .options import ENGINE_OPTIONS, SAMPLING_OPTIONS, split_sampling, with_options
 
@@ -36,7 +37,8 @@ def generate(prompt: str | None, **options: Any) -> None:
 
 
 async def _generate(prompt: str, options: dict[str, Any]) -> None:
-    from .loading import loaded
+    with uncollected():
+        from .loading import loaded
 
     sampling = {"max_tokens": TOKENS} | split_sampling(options)
     async with loaded(options) as engine:

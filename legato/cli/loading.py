@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..engine import Engine
+from .garbage import uncollected
 
 
 class LoadingBar:
@@ -67,7 +68,7 @@ def make_engine(options: dict[str, Any], bar: LoadingBar) -> Engine:
 @asynccontextmanager
 async def loaded(options: dict[str, Any]) -> AsyncGenerator[Engine]:
     """Run the engine that a command's options describe, with a bar while it loads."""
-    with LoadingBar(options["model"]) as bar:
+    with uncollected(), LoadingBar(options["model"]) as bar:
         engine = make_engine(options, bar)
         await engine.__aenter__()
     try:

@@ -8,6 +8,7 @@ import click
 
 from ..version import __version__
 from .batching import BatchingType
+from .garbage import uncollected
 from .kernels import compile_ahead
 from .options import ENGINE_OPTIONS, with_options
 
@@ -144,8 +145,9 @@ def _run(
     settings: "ServeSettings", listener: socket.socket, options: dict[str, Any]
 ) -> None:
     # Only now what takes seconds to import: a taken port was said at once.
-    from ..serve import run_server
-    from .loading import LoadingBar, make_engine
+    with uncollected():
+        from ..serve import run_server
+        from .loading import LoadingBar, make_engine
 
     bar = LoadingBar(options["model"])
     engine = make_engine(options, bar)
