@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -96,6 +97,16 @@ def test_an_empty_prompt_is_refused():
     assert "empty" in ran.stderr
 
 
+SILENCE_S = 60.0
+# The named fake answers at once, and would be done before anybody could stop it.
+PACED = """
+from legato.gpu.fake_model import FakeModel
+FakeModel.__init__.__kwdefaults__["step_s"] = 0.01
+from legato.cli import main
+main()
+"""
+
+
 class Terminal:
     """A chat in a real terminal, typed at and read."""
 
@@ -103,7 +114,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ["TERM"] = "dumb"
-            os.execv(sys.executable, [*LEGATO, *args])
+            os.execv(sys.executable, [sys.executable, "-c", PACED, *args])
         self.seen = ""
 
     def type(self, text: str) -> None:
@@ -112,6 +123,10 @@ class Terminal:
     def until(self, pattern: str) -> str:
         """Read until the pattern has come since the last call."""
         while not (found := re.search(pattern, self.seen)):
+            # Only so that a chat that says nothing fails one test and not the run.
+            ready, _, _ = select.select([self.fd], [], [], SILENCE_S)
+            if not ready:
+                raise AssertionError(f"nothing came before {pattern!r}: {self.seen}")
             try:
                 chunk = os.read(self.fd, 4096)
             except OSError:
