@@ -30,7 +30,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         page_size: Tokens in a page of the key-value cache.
         num_slots: Sequences on the device at once.
         max_context: Most positions of a sequence; 0 is the model's own limit.
-        max_step_tokens: Most positions one step computes.
+        max_step_tokens: Most positions one step computes: less means shorter gaps for
+            running streams while a prompt is computed. 0 is what suits the device.
         kv_bytes: Memory of the page pool; 0 sizes it from what is free.
         depth: Steps under way: 2 keeps one waiting while one runs.
         prefix_cache: Share the pages of common prompt beginnings.
@@ -53,7 +54,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int = 16
     num_slots: int = 64
     max_context: int = 0
-    max_step_tokens: int = 512
+    max_step_tokens: int = 0
     kv_bytes: int = 0
     depth: int = 2
     prefix_cache: bool = True
@@ -97,7 +98,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     def planner(self) -> PlannerSettings:
         """The scheduling room's part."""
         return PlannerSettings(
-            max_step_tokens=self.max_step_tokens,
+            # The runner's own limit applies as well.
+            max_step_tokens=self.max_step_tokens or PlannerSettings().max_step_tokens,
             prefix_cache=self.prefix_cache,
             batching=self.batching,
             depth=self.depth,

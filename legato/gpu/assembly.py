@@ -18,6 +18,9 @@ from .torch_runner import TorchRunner
 # Of keys and values between native layers: at 32 streams of 128 tokens reading them as
 # float32 took longer than reading the weights.
 NATIVE_CACHE = torch.float16
+# Positions of a step where nobody chose: as many as do not let running streams wait
+# for long, and enough that weights are worth their reading.
+STEP_TOKENS = {"cpu": 128, "cuda": 512}
 
 
 def build_runner(
@@ -57,7 +60,7 @@ def build_runner(
         weight_bytes=weights.num_bytes,
         device=device,
     )
-    limits = find_limits(settings, config, pool, page_bytes)
+    limits = find_limits(settings, config, pool, page_bytes, device)
     cache = build_cache(config, settings, pool, dtype, device)
     decoder: Forward
     if kernels:
@@ -70,7 +73,11 @@ def build_runner(
 
 
 def find_limits(
-    settings: RunnerSettings, config: ModelConfig, pool: PoolSize, page_bytes: int
+    settings: RunnerSettings,
+    config: ModelConfig,
+    pool: PoolSize,
+    page_bytes: int,
+    device: torch.device,
 ) -> RunnerLimits:
     """Say what a runner with a pool can hold.
 
@@ -88,7 +95,7 @@ def find_limits(
         num_pages=pool.num_pages,
         page_size=settings.page_size,
         max_context=min(choose_context(settings, config), room),
-        max_step_tokens=settings.max_step_tokens,
+        max_step_tokens=settings.max_step_tokens or STEP_TOKENS[device.type],
         vocab_size=config.vocab_size,
         page_bytes=page_bytes,
     )

@@ -127,6 +127,14 @@ def test_the_pool_is_as_large_as_all_slots_could_use(checkpoint: Checkpoint) -> 
     assert "48 pages of 16 tokens each" in runner.memory_report
 
 
+@pytest.mark.parametrize(("chosen", "limit"), [(0, 128), (17, 17)])
+def test_a_step_on_a_cpu_is_short_unless_chosen_otherwise(
+    checkpoint: Checkpoint, chosen: int, limit: int
+) -> None:
+    settings = RunnerSettings(device="cpu", dtype="float32", max_step_tokens=chosen)
+    assert build_runner(checkpoint, settings).limits.max_step_tokens == limit
+
+
 def test_a_small_pool_bounds_the_context(checkpoint: Checkpoint) -> None:
     settings = RunnerSettings(device="cpu", dtype="float32", kv_bytes=5 * PAGE_BYTES)
     assert build_runner(checkpoint, settings).limits.max_context == 80
