@@ -23,7 +23,7 @@ struct Batch {
   int64_t rows, table_width;
 };
 
-constexpr int64_t kTogether = 8;  // tokens of a chunk that share a pass
+constexpr int64_t kTogether = 16;  // tokens of a chunk that share a pass
 
 // Cells of one head, as floats side by side or `stride` apart.
 struct Run {
@@ -43,24 +43,31 @@ struct Reader {
     if (cache.halves) floats.resize(size_t(2 * kRun * cache.head_dim));
   }
 
-  // The cells from `cell` to `seen`, at most a run of them and not beyond a page.
+  // The cells from `cell` to `seen`, at most a run of them; of floats, which are read in
+  // place, not beyond a page.
   Run at(int64_t cell, int64_t seen) {
     int64_t size = cache.page_size, dim = cache.head_dim, stride = cache.kv_heads * dim;
-    int64_t count = std::min<int64_t>(kRun, size - cell % size);
-    int64_t at = (table[cell / size] * size + cell % size) * stride + kv_head * dim;
-    count = std::min(count, seen - cell);
+    int64_t count = std::min<int64_t>(kRun, seen - cell);
     if (!cache.halves) {
-      auto *keys = static_cast<const float*>(cache.keys) + at;
-      return {keys, static_cast<const float*>(cache.values) + at, stride, count};
+      count = std::min(count, size - cell % size);
+      int64_t at = place(cell);
+      return {static_cast<const float*>(cache.keys) + at,
+              static_cast<const float*>(cache.values) + at, stride, count};
     }
     float *keys = floats.data(), *values = keys + kRun * dim;
-    for (int64_t c = 0; c < count; ++c, at += stride) {
+    for (int64_t c = 0; c < count; ++c) {
+      int64_t at = place(cell + c);
       halves_to_floats(static_cast<const uint16_t*>(cache.keys) + at, dim,
                        keys + c * dim);
       halves_to_floats(static_cast<const uint16_t*>(cache.values) + at, dim,
                        values + c * dim);
     }
     return {keys, values, dim, count};
+  }
+
+  int64_t place(int64_t cell) const {
+    int64_t size = cache.page_size, page = table[cell / size];
+    return ((page * size + cell % size) * cache.kv_heads + kv_head) * cache.head_dim;
   }
 };
 

@@ -7,7 +7,7 @@
 
 #include "eight.h"
 
-constexpr int kRun = 16;  // cells looked at together
+constexpr int kRun = 32;  // cells looked at together: keys and values of 16 KiB
 
 struct Query {
   const float* q;
@@ -57,18 +57,23 @@ struct Head<width> {
 
   template <typename Cells>
   void attend(Query& query, const Cells& run, int64_t count, float scale) const {
-    Eight first = scores(query.q, run, 0, count) * scale;
-    Eight second = scores(query.q, run, 8, count) * scale;
+    Eight parts[kRun / 8], most = Eight{} - INFINITY;
+    int64_t used = (count + 7) / 8;
+    for (int64_t i = 0; i < used; ++i) {
+      parts[i] = scores(query.q, run, i * 8, count) * scale;
+      most = larger(most, parts[i]);
+    }
     // No maximum needs to hold a NaN: the weights do.
-    float peak = std::max(query.peak, max_of(larger(first, second)));
-    first = exp_of_negative(first - peak);
-    second = exp_of_negative(second - peak);
+    float peak = std::max(query.peak, max_of(most));
     float shrink = fast_exp(query.peak - peak);
     query.peak = peak;
-    query.totals = query.totals * shrink + first + second;
-    alignas(32) float weights[kRun];
-    std::memcpy(weights, &first, sizeof first);
-    std::memcpy(weights + 8, &second, sizeof second);
+    query.totals *= shrink;
+    for (int64_t i = 0; i < used; ++i) {
+      parts[i] = exp_of_negative(parts[i] - peak);
+      query.totals += parts[i];
+    }
+    float weights[kRun];
+    std::memcpy(weights, parts, sizeof weights);
     gather(weights, run, count, shrink, query.out);
   }
 
