@@ -288,7 +288,10 @@ class Scheduler:
 
 
 def _rank(event: Event) -> int:
-    """Results first, since they free what admissions need; then admissions."""
-    if isinstance(event, StepResult | DeviceReady | DeviceFailed):
+    """Results first, since they free what admissions need; then admissions.
+
+    Before all of them the start of a trace, which was asked for before they came.
+    """
+    if isinstance(event, StartTrace | StepResult | DeviceReady | DeviceFailed):
         return 0
     return 1 if isinstance(event, Admit | Prepared) else 2

@@ -21,6 +21,7 @@ from legato.protocol.steps import (
     RowSampling,
     StepPlan,
 )
+from legato.protocol.tracing import StartTrace, StopTrace, TraceSpan
 
 
 @dataclass
@@ -256,5 +257,18 @@ def test_idle_is_answered_only_at_rest():
         assert report.idle == (7,)
         assert report.stats is not None
         assert report.stats.pages_used == 0
+
+    perform(body)
+
+
+def test_a_trace_begins_before_the_admission_that_arrives_with_it():
+    async def body(stage: Stage) -> None:
+        stage.say(StartTrace(), admit(1))
+        await stage.settle()
+        stage.say(StopTrace())
+        await stage.settle()
+        parts = [report.trace for report in stage.output if report.trace is not None]
+        spans = [e for part in parts for e in part.events if isinstance(e, TraceSpan)]
+        assert [s.requests for s in spans if s.name == "admit"] == [(1,)]
 
     perform(body)
