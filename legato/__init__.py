@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from .protocol.prompts import Conversation
     from .protocol.requests import ChatMessage, Completion, Delta, FinishReason, Usage
     from .protocol.sampling import SamplingParams
-    from .protocol.tools import CallBegun, CallPiece, Tool, ToolCall, ToolUse
+    from .protocol.tools import (
+        CallBegun,
+        CallEnded,
+        CallPiece,
+        Tool,
+        ToolCall,
+        ToolUse,
+    )
 
 _ROOMS = {
     ".engine": ("Engine", "EngineSettings", "EngineStats", "FakeModel", "Stream"),
@@ -59,12 +66,20 @@ _ROOMS = {
         "Usage",
     ),
     ".protocol.sampling": ("SamplingParams",),
-    ".protocol.tools": ("CallBegun", "CallPiece", "Tool", "ToolCall", "ToolUse"),
+    ".protocol.tools": (
+        "CallBegun",
+        "CallEnded",
+        "CallPiece",
+        "Tool",
+        "ToolCall",
+        "ToolUse",
+    ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "CallBegun",
+    "CallEnded",
     "CallPiece",
     "ChatMessage",
     "Completion",

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ..protocol.errors import LegatoError
+from ..protocol.tools import ToolCall
 from .faults import fault_of
 
 Event = dict[str, Any]
@@ -84,6 +85,15 @@ class Answer:
     def usage(self) -> Event:
         """What it took; empty until it ended."""
         return self.response.get("usage") or {}
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Complete calls of functions that were given as ``tools``, once it ended."""
+        return tuple(
+            ToolCall(item["call_id"], item["name"], item["arguments"])
+            for item in self.response.get("output", ())
+            if item["type"] == "function_call" and item["status"] == "completed"
+        )
 
     # -- the reader's side -----------------------------------------------------------
 

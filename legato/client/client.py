@@ -93,7 +93,8 @@ class Client:
             resumable: Outlive the connection. If not, a drop ends the answer with
                 ``ConnectionLost``.
             options: Fields of ``response.create``: ``instructions``,
-                ``max_output_tokens``, ``temperature``, ``previous_response_id``, …
+                ``max_output_tokens``, ``temperature``, ``tools``,
+                ``previous_response_id``, …
         """
         request: Event = {"type": "response.create", "input": input, **options}
         request["stream_id"] = lane or f"legato-{next(self._numbers)}"

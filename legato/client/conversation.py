@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.tools import ToolCall
 from .answer import Answer
 
 if TYPE_CHECKING:
@@ -31,26 +32,36 @@ class Conversation:
         self.last: Answer | None = None
         self.last_id = ""
 
-    def say(self, text: str, **options: Any) -> AsyncGenerator[str]:
-        """Say something; read the answer piece by piece.
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the last answer, once it ended."""
+        return () if self.last is None else self.last.calls
+
+    def say(
+        self, input: str | list[dict[str, Any]], **options: Any
+    ) -> AsyncGenerator[str]:
+        """Say something; read the answer piece by piece, and ``calls`` after it.
 
         A turn that fails or is cancelled leaves the conversation as it was.
 
         Args:
-            text: The new turn.
+            input: The new turn: text, or items, such as what functions gave that the
+                last answer called.
             options: Of this turn, over those of the conversation.
 
         Raises:
             LegatoError: As reading an ``Answer`` does.
         """
-        return self._turn(text, {**self._options, **options})
+        return self._turn(input, {**self._options, **options})
 
-    async def _turn(self, text: str, options: dict[str, Any]) -> AsyncGenerator[str]:
+    async def _turn(
+        self, said: str | list[dict[str, Any]], options: dict[str, Any]
+    ) -> AsyncGenerator[str]:
         if self._instructions is not None:
             options.setdefault("instructions", self._instructions)
         if self.last_id:
             options["previous_response_id"] = self.last_id
-        async with self._client.stream(text, **options) as answer:
+        async with self._client.stream(said, **options) as answer:
             self.last = answer
             async for piece in answer:
                 yield piece

@@ -112,5 +112,15 @@ class CallPiece(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-AnswerPiece = str | CallBegun | CallPiece
+class CallEnded(msgspec.Struct, frozen=True, gc=False):
+    """A call is complete: its arguments, and the object around them, are closed.
+
+    Args:
+        index: Which.
+    """
+
+    index: int
+
+
+AnswerPiece = str | CallBegun | CallPiece | CallEnded
 """A piece of an answer that may hold calls: plain text, or of a call."""

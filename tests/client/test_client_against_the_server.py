@@ -11,7 +11,7 @@ import pytest
 from legato.client import Client
 from legato.engine import Engine, FakeModel
 from legato.protocol.errors import InvalidRequest, NotAdmitted
-from legato.protocol.openai.responses import CreateFrame
+from legato.protocol.openai.response_fields import CreateFrame
 from legato.serve import ServeSettings, serve
 
 pytestmark = [
@@ -219,3 +219,22 @@ async def test_the_example_talks_on_every_way(capsys):
     out = capsys.readouterr().out
     assert all(f"> {turn}" in out for turn in example["TURNS"])
     assert "failed" not in out
+
+
+async def test_functions_are_called_and_what_they_gave_is_the_next_turn():
+    now = {"type": "function", "name": "now"}
+    async with (
+        asyncio.timeout(30),
+        serving(FakeModel(script=b"Late.")) as (port, engine),
+        Client(f"ws://127.0.0.1:{port}") as client,
+    ):
+        chat = client.conversation(tools=[now], parallel_tool_calls=False)
+        assert chat.calls == ()
+        said = [text async for text in chat.say("?", tool_choice="required")]
+        assert said == []
+        (call,) = chat.calls
+        assert (call.name, call.arguments) == ("now", "{}")
+        item = {"type": "function_call_output", "call_id": call.id, "output": "9"}
+        assert "".join([text async for text in chat.say([item])]) == "Late."
+        assert chat.calls == ()
+        await check_pages(engine)

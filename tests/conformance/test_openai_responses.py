@@ -4,6 +4,7 @@ Every event and object is held against the client's own models, strictly.
 """
 
 import asyncio
+import json
 import typing
 
 import pytest
@@ -132,6 +133,122 @@ def test_errors_become_the_clients_own(client):
         client.responses.create(model="gpt", input="hi")
     with pytest.raises(openai.NotFoundError):
         client.responses.cancel("resp_no")
+
+
+ARGUMENTS = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Oslo", "Rome"]}, "now": {"type": "boolean"}},
+    "required": ["city", "now"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {
+        "type": "function",
+        "name": "temperature",
+        "description": "Tells how warm it is.",
+        "parameters": ARGUMENTS,
+        "strict": True,
+    }
+]
+CALLING = {
+    "model": "fake",
+    "input": "How warm is it?",
+    "tools": TOOLS,
+    "parallel_tool_calls": False,
+}
+
+
+def check_call(response):
+    """The one call of a response, whose arguments keep to the schema."""
+    (call,) = response.output
+    assert (call.type, call.name, call.status) == (
+        "function_call",
+        "temperature",
+        "completed",
+    )
+    arguments = json.loads(call.arguments)
+    assert arguments.keys() == {"city", "now"}
+    assert arguments["city"] in ("Oslo", "Rome")
+    return call
+
+
+def given(call):
+    return {"type": "function_call_output", "call_id": call.call_id, "output": "9 °C"}
+
+
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "name": "temperature"}]
+)
+def test_a_function_is_called_and_its_result_answered(client, choice):
+    first = check_response(client.responses.create(**CALLING, tool_choice=choice))
+    call = check_call(first)
+    assert first.tools[0].name == "temperature"
+    on_the_server = client.responses.create(
+        **{**CALLING, "input": [given(call)]}, previous_response_id=first.id
+    )
+    at_the_client = client.responses.create(
+        **{
+            **CALLING,
+            "input": [{"role": "user", "content": "?"}, *first.output, given(call)],
+        },
+        store=False,
+    )
+    for second in (on_the_server, at_the_client):
+        assert check_response(second).output_text == ANSWER
+    items = client.responses.input_items.list(on_the_server.id)
+    assert [item.type for item in items] == ["function_call_output"]
+
+
+def test_a_call_is_streamed(client):
+    with client.responses.create(
+        **CALLING, tool_choice="required", stream=True
+    ) as stream:
+        events = [check_event(event) for event in stream]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    call = check_call(events[-1].response)
+    kind = "response.function_call_arguments"
+    deltas = [event.delta for event in events if event.type == f"{kind}.delta"]
+    (done,) = [event for event in events if event.type == f"{kind}.done"]
+    assert "".join(deltas) == done.arguments == call.arguments
+    assert {event.item_id for event in events if event.type.startswith(kind)} == {
+        call.id
+    }
+
+
+def test_the_clients_own_accumulator_rebuilds_a_call(client):
+    with client.responses.stream(**CALLING, tool_choice="required") as stream:
+        stream.until_done()
+        final = stream.get_final_response()
+    call = check_call(final)
+    assert call.parsed_arguments == json.loads(call.arguments)
+
+
+def test_a_tool_that_runs_elsewhere_is_refused_by_name(client):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(
+            model="fake", input="hi", tools=[{"type": "web_search"}]
+        )
+    assert caught.value.param == "tools[0].type"
+    assert "web_search" in caught.value.message
+
+
+def test_a_function_is_called_on_a_socket(url):
+    async def call_and_answer():
+        client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-right")
+        async with client, client.responses.connect() as connection:
+            await connection.response.create(
+                **CALLING, tool_choice="required", store=False
+            )
+            first = (await last_of(connection)).response
+            call = check_call(first)
+            await connection.response.create(
+                **{**CALLING, "input": [given(call)]},
+                previous_response_id=first.id,
+                store=False,
+            )
+            assert (await last_of(connection)).response.output_text == ANSWER
+
+    asyncio.run(call_and_answer())
 
 
 def test_turns_follow_one_another_on_a_socket(url):

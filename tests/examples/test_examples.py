@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import json
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -53,29 +54,49 @@ def test_cancel_on_disconnect_leaves_no_page_in_use(capsys):
     assert out.endswith("pages in use: 0\n")
 
 
+@asynccontextmanager
+async def serving(model):
+    """A server's URL, for clients."""
+    listening = asyncio.get_running_loop().create_future()
+    ready = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(
+        serve(
+            Engine(model),
+            ServeSettings(port=0),
+            on_listening=listening.set_result,
+            on_ready=ready.set_result,
+        )
+    )
+    url, server = await listening, await ready
+    yield url.replace("http", "ws", 1)
+    server.stop()
+    await task
+
+
 @pytest.mark.slow
 def test_websocket_client_gets_an_answer_in_each_lane(capsys):
     client = load("websocket_client")
 
     async def main():
-        listening = asyncio.get_running_loop().create_future()
-        ready = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(
-            serve(
-                Engine(FakeModel(script=b"An answer.")),
-                ServeSettings(port=0),
-                on_listening=listening.set_result,
-                on_ready=ready.set_result,
-            )
-        )
-        url, server = await listening, await ready
-        await client.main(url.replace("http", "ws", 1) + "/v1/responses")
-        server.stop()
-        await serving
+        async with serving(FakeModel(script=b"An answer.")) as url:
+            await client.main(f"{url}/v1/responses")
 
     asyncio.run(main())
     lines = capsys.readouterr().out.splitlines()
     assert sorted(lines) == sorted(f"{lane}: An answer." for lane in client.QUESTIONS)
+
+
+@pytest.mark.slow
+def test_tool_loop_runs_what_is_called_and_tells_the_answer(capsys):
+    async def main():
+        async with serving(FakeModel(script=b"Cold.")) as url:
+            await load("tool_loop").main(url)
+
+    asyncio.run(main())
+    called, said = capsys.readouterr().out.splitlines()
+    assert called.startswith("[temperature({")
+    assert "gave -3 °C" in called or "gave 17 °C" in called
+    assert said == "Cold."
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from legato.actors.text.tools import ToolParser
+from legato.actors.text.tools.format import HERMES
 from legato.protocol.errors import Overloaded
 from legato.protocol.requests import Delta, FinishReason, Usage
 from legato.serve import ServeSettings, create_app
@@ -153,6 +155,9 @@ class ScriptedEngine:
 
     def token_bytes(self, token):
         return bytes([token % 128])
+
+    def tool_parser(self):
+        return ToolParser(HERMES)
 
     def metrics_text(self):
         return b"engine_metric 1\n"

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from ..tools import AnswerPiece, CallBegun
+from ..tools import AnswerPiece, CallBegun, CallPiece
 
 
 class CallParser(Protocol):
@@ -48,7 +48,7 @@ def delta_fields(pieces: Iterable[AnswerPiece]) -> dict[str, Any]:
                 "type": "function",
                 "function": {"name": piece.name, "arguments": ""},
             }
-        else:
+        elif isinstance(piece, CallPiece):
             function = calls.setdefault(
                 piece.index, {"index": piece.index, "function": {"arguments": ""}}
             )["function"]

@@ -119,7 +119,7 @@ def known_at(kind: type[Wire], path: str) -> tuple[str, ...]:
         if inner is None:
             return ()
         here = inner
-    return here.__struct_fields__
+    return here.__struct_encode_fields__
 
 
 def _structs(annotation: Any) -> Iterator[type[Wire]]:

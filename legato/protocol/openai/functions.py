@@ -75,16 +75,23 @@ def read_function(function: Function, where: str) -> Tool:
     Raises:
         InvalidRequest: Its name is not one.
     """
-    if not NAME.fullmatch(function.name):
-        raise InvalidRequest(
-            "must have 1 to 64 letters, digits, - or _", field=f"{where}.name"
-        )
+    check_name(function.name, f"{where}.name")
     return Tool(
         name=function.name,
         description=function.description or "",
         parameters=function.parameters,
         strict=bool(function.strict),
     )
+
+
+def check_name(name: str, where: str) -> None:
+    """Refuse what is no name of a function.
+
+    Raises:
+        InvalidRequest: Says what is one.
+    """
+    if not NAME.fullmatch(name):
+        raise InvalidRequest("must have 1 to 64 letters, digits, - or _", field=where)
 
 
 def tool_use(

@@ -1,12 +1,12 @@
-"""Conversations as clients write them, in both of OpenAI's dialects."""
+"""Conversations as clients write them for ``/v1/chat/completions``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..errors import InvalidRequest
 from ..requests import ChatMessage
 from ..tools import ToolCall
-from .document import Wire, convert, refuse_unsupported
+from .document import Wire, refuse_unsupported
 
 # "developer" is OpenAI's newer word for "system"; templates know only the latter.
 ROLES = {
@@ -91,17 +91,6 @@ PART_NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 
 
-class Item(Wire, kw_only=True):
-    """A message among the input items of the Responses API."""
-
-    role: str
-    content: str | list[Part]
-    type: str = "message"
-    id: str | None = None
-    status: str | None = None
-    phase: str | None = None
-
-
 def conversation(messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
     """Read ``messages``.
 
@@ -141,32 +130,6 @@ def chat_turn(message: Message, where: str) -> ChatMessage:
     return ChatMessage(read.role, read.content, calls, message.tool_call_id or "")
 
 
-def input_items(
-    items: str | Sequence[Mapping[str, Any]], instructions: str | None
-) -> tuple[ChatMessage, ...]:
-    """Read ``input`` and ``instructions``.
-
-    Raises:
-        InvalidRequest: Nothing at all, or an item that is not a message of text.
-    """
-    turns = [ChatMessage("system", instructions)] if instructions else []
-    if isinstance(items, str):
-        return (*turns, ChatMessage("user", items))
-    if not items:
-        raise InvalidRequest("at least one item is needed", field="input")
-    for index, item in enumerate(items):
-        where = f"input[{index}]"
-        kind = item.get("type", "message")
-        if kind != "message":
-            raise InvalidRequest(
-                f"only items of type 'message' are supported, got {kind!r}",
-                field=f"{where}.type",
-            )
-        message = convert(item, Item, where)
-        turns.append(turn(message.role, message.content, where))
-    return tuple(turns)
-
-
 def turn(role: str, content: str | list[Part] | None, where: str) -> ChatMessage:
     """Read one message.
 
@@ -178,15 +141,22 @@ def turn(role: str, content: str | list[Part] | None, where: str) -> ChatMessage
         raise InvalidRequest(
             f"unknown role {role!r}; known are {known}", field=f"{where}.role"
         )
+    return ChatMessage(ROLES[role], text_of(content, f"{where}.content"))
+
+
+def text_of(content: str | list[Part] | None, where: str) -> str:
+    """Read content: text, or parts of it.
+
+    Raises:
+        InvalidRequest: It is not text.
+    """
     if content is None:
-        raise InvalidRequest(
-            "must be a string or a list of text parts", field=f"{where}.content"
-        )
+        raise InvalidRequest("must be a string or a list of text parts", field=where)
     if isinstance(content, str):
-        return ChatMessage(ROLES[role], content)
+        return content
     texts: list[str] = []
     for index, part in enumerate(content):
-        at = f"{where}.content[{index}]"
+        at = f"{where}[{index}]"
         if part.type not in ("text", "input_text", "output_text"):
             raise InvalidRequest(
                 f"only text can be read, got a part of type {part.type!r}",
@@ -197,4 +167,4 @@ def turn(role: str, content: str | list[Part] | None, where: str) -> ChatMessage
         if part.text is None:
             raise InvalidRequest("is required", field=f"{at}.text")
         texts.append(part.text)
-    return ChatMessage(ROLES[role], "".join(texts))
+    return "".join(texts)

@@ -11,10 +11,13 @@ from typing import Any
 
 import msgspec
 
-from ..requests import Delta, FinishReason, Usage
+from ..requests import ChatMessage, Delta, FinishReason, Usage
+from .calls import CallParser
 from .extensions import Note
-from .logprobs import TokenBytes, token_logprobs
+from .logprobs import TokenBytes
 from .refusal import Refusal
+from .response_frames import DeltaShape, FrameWriter
+from .response_output import ResponseOutput
 from .usage import response_usage
 
 encode = msgspec.json.encode
@@ -28,29 +31,6 @@ STATUS = {
 OBJECT_CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
 
 
-class DeltaShape(msgspec.Struct, frozen=True):
-    """What the delta events of one response repeat.
-
-    Args:
-        prefix: What stands before the text.
-        middle: What stands between the text and the number.
-    """
-
-    prefix: str
-    middle: str
-
-    def frame(self, text: str, number: int) -> str:
-        """A whole event; the text is JSON."""
-        return f"{self.prefix}{text}{self.middle}{number}}}"
-
-    def text_in(self, frame: str, number: int) -> str | None:
-        """The text of such an event, as JSON; None for any other event."""
-        tail = f"{self.middle}{number}}}"
-        if frame.startswith(self.prefix) and frame.endswith(tail):
-            return frame[len(self.prefix) : len(frame) - len(tail)]
-        return None
-
-
 class ResponseEvents:
     """One response on its way out; owned by the lane that runs it.
 
@@ -62,6 +42,7 @@ class ResponseEvents:
         echo: The request's fields that the response object repeats.
         token_bytes: The bytes behind a token id.
         clock: Unix time, for ``completed_at``.
+        parser: Tells calls from text; None: there are no functions.
     """
 
     def __init__(
@@ -74,23 +55,14 @@ class ResponseEvents:
         echo: Mapping[str, Any],
         token_bytes: TokenBytes,
         clock: Callable[[], float],
+        parser: CallParser | None = None,
     ) -> None:
-        self._item = f"msg_{name.removeprefix('resp_')}"
         self._clock = clock
-        self._token_bytes = token_bytes
-        self._lane = {} if stream_id is None else {"stream_id": stream_id}
-        self._sequence = 0
-        self._texts: list[str] = []
-        self._logprobs: list[dict[str, Any]] = []
-        self._item_open = False
+        self._writer = FrameWriter(stream_id)
+        first = f"msg_{name.removeprefix('resp_')}"
+        self._output = ResponseOutput(self._writer, first, token_bytes, parser)
         self._object = {**response_object(name, model, created_s), **echo}
-        self._place = {"item_id": self._item, "output_index": 0, "content_index": 0}
-        head: dict[str, Any] = {"type": "response.output_text.delta", **self._place}
-        # What repeats with every token is encoded once.
-        self.shape = DeltaShape(
-            encode({**head, **self._lane}).decode()[:-1] + ',"delta":',
-            ',"logprobs":[],"sequence_number":',
-        )
+        self._object["output"] = self._output.items
 
     @property
     def object(self) -> dict[str, Any]:
@@ -98,39 +70,30 @@ class ResponseEvents:
         return self._object
 
     @property
-    def text(self) -> str:
-        """The answer so far."""
-        return "".join(self._texts)
+    def shape(self) -> DeltaShape:
+        """What most of its deltas repeat."""
+        return self._output.shape
+
+    @property
+    def turns(self) -> tuple[ChatMessage, ...]:
+        """The answer so far, as a conversation goes on from it.
+
+        A call that was cut is no part of it: nobody could answer it.
+        """
+        text, calls = self._output.text, tuple(self._output.calls)
+        return (ChatMessage("assistant", text, calls),) if text or calls else ()
 
     def opening(self) -> list[str]:
         """The response exists, and is being worked on."""
+        event = self._writer.event
         return [
-            self._event("response.created", response=self._object),
-            self._event("response.in_progress", response=self._object),
+            event("response.created", response=self._object),
+            event("response.in_progress", response=self._object),
         ]
 
     def delta(self, delta: Delta) -> list[str]:
-        """New text; nothing if the delta shows nothing."""
-        if not (delta.text or delta.logprobs):
-            return []
-        frames = [] if self._item_open else self._open_item()
-        self._texts.append(delta.text)
-        if delta.logprobs:
-            entries = token_logprobs(delta, self._token_bytes)
-            self._logprobs += entries
-            frames.append(
-                self._event(
-                    "response.output_text.delta",
-                    **self._place,
-                    delta=delta.text,
-                    logprobs=entries,
-                )
-            )
-            return frames
-        text = encode(delta.text).decode()
-        number, self._sequence = self._sequence, self._sequence + 1
-        frames.append(self.shape.frame(text, number))
-        return frames
+        """What is new; nothing if the delta shows nothing."""
+        return self._output.take(delta)
 
     def warmed(self, usage: Usage) -> list[str]:
         """The end of a response that only took up its prompt."""
@@ -139,16 +102,12 @@ class ResponseEvents:
         self._object["usage"] = response_usage(
             Usage(usage.prompt_tokens, 0, usage.cached_tokens)
         )
-        return [self._event("response.completed", response=self._object)]
+        return [self._writer.event("response.completed", response=self._object)]
 
     def ending(self, reason: FinishReason, usage: Usage | None) -> list[str]:
         """The end of an answer that ran its course, or that was cancelled."""
         status = STATUS[reason]
-        frames: list[str] = []
-        if not self._item_open and reason is not FinishReason.CANCELLED:
-            frames += self._open_item()
-        if self._item_open:
-            frames += self._close_item(status)
+        frames = self._output.finish(status)
         self._object["status"] = status
         if status == "completed":
             self._object["completed_at"] = int(self._clock())
@@ -156,7 +115,7 @@ class ResponseEvents:
             self._object["incomplete_details"] = {"reason": "max_output_tokens"}
         if usage is not None:
             self._object["usage"] = response_usage(usage)
-        frames.append(self._event(f"response.{status}", response=self._object))
+        frames.append(self._writer.event(f"response.{status}", response=self._object))
         return frames
 
     def failing(self, refusal: Refusal) -> list[str]:
@@ -165,9 +124,8 @@ class ResponseEvents:
         The ``error`` event carries code and status to the letter; the response object
         has few codes of its own, and is the terminal event.
         """
-        frames = [self._event("error", **error_fields(refusal))]
-        if self._item_open:
-            frames += self._close_item("incomplete")
+        frames = [self._writer.event("error", **error_fields(refusal))]
+        frames += self._output.finish("failed")
         self._object["status"] = "failed"
         self._object["error"] = {
             "code": OBJECT_CODES.get(refusal.status, "server_error"),
@@ -175,51 +133,8 @@ class ResponseEvents:
             "param": refusal.param,
             "type": refusal.kind,
         }
-        frames.append(self._event("response.failed", response=self._object))
+        frames.append(self._writer.event("response.failed", response=self._object))
         return frames
-
-    def _open_item(self) -> list[str]:
-        self._item_open = True
-        part = text_part("", [])
-        return [
-            self._event(
-                "response.output_item.added",
-                output_index=0,
-                item=self._message("in_progress", []),
-            ),
-            self._event("response.content_part.added", **self._place, part=part),
-        ]
-
-    def _close_item(self, status: str) -> list[str]:
-        text = "".join(self._texts)
-        part = text_part(text, self._logprobs)
-        done = "completed" if status == "completed" else "incomplete"
-        item = self._message(done, [part])
-        self._object["output"] = [item]
-        return [
-            self._event(
-                "response.output_text.done",
-                **self._place,
-                text=text,
-                logprobs=self._logprobs,
-            ),
-            self._event("response.content_part.done", **self._place, part=part),
-            self._event("response.output_item.done", output_index=0, item=item),
-        ]
-
-    def _message(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "id": self._item,
-            "type": "message",
-            "status": status,
-            "role": "assistant",
-            "content": content,
-        }
-
-    def _event(self, kind: str, /, **fields: Any) -> str:
-        number, self._sequence = self._sequence, self._sequence + 1
-        event = {"type": kind, **fields, **self._lane, "sequence_number": number}
-        return encode(event).decode()
 
 
 def response_object(name: str, model: str, created_s: int) -> dict[str, Any]:
@@ -247,13 +162,6 @@ def response_object(name: str, model: str, created_s: int) -> dict[str, Any]:
         "truncation": "disabled",
         "usage": None,
     }
-
-
-def text_part(text: str, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
-    """A part of a message's content."""
-    annotations: list[Any] = []
-    part: dict[str, Any] = {"type": "output_text", "text": text}
-    return part | {"annotations": annotations, "logprobs": logprobs}
 
 
 def error_fields(refusal: Refusal) -> dict[str, Any]:

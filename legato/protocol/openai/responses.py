@@ -1,7 +1,4 @@
-"""The Responses API: what a request for a response says, over HTTP and sockets.
-
-The fields are OpenAI's; ``resumable`` and ``credit``, for sockets alone, are ours.
-"""
+"""The Responses API: what a request for a response says, over HTTP and sockets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,164 +6,28 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidRequest
-from ..requests import ChatMessage
 from ..sampling import SamplingParams, within
+from .create import Create
 from .document import read, refuse_unsupported
 from .extensions import MAX_CREDIT, check_version
-from .formats import TextFields, read_text, text_object
+from .formats import read_text, text_object
 from .generation import Generation, read_tenant
-from .messages import input_items
-from .responses_items import InputItems, listed
+from .input_items import read_input
+from .input_listing import listed
+from .response_fields import (
+    NAMES,
+    NEUTRAL,
+    SOCKET_NEUTRAL,
+    CreateBody,
+    CreateFields,
+    CreateFrame,
+)
+from .response_tools import read_response_tools, tools_object
 from .sampling import sampling_params
-from .scheduling import SchedulingFields, read_terms
+from .scheduling import read_terms
 
 MAX_STREAM_ID = 64
 LOGPROBS = "message.output_text.logprobs"
-
-
-class CreateFields(SchedulingFields, kw_only=True):
-    """What both ways share. Fields typed ``Any`` are known and have no effect here."""
-
-    input: str | list[dict[str, Any]] | None = None
-    instructions: str | None = None
-    model: str | None = None
-    max_output_tokens: int | None = None
-    top_logprobs: int | None = None
-    include: list[str] | None = None
-    metadata: dict[str, str] | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    parallel_tool_calls: bool | None = None
-    stream_options: Any = None
-    store: bool | None = None
-    background_options: Any = None
-    previous_response_id: str | None = None
-    conversation: Any = None
-    prompt: Any = None
-    tools: Any = None
-    tool_choice: Any = None
-    max_tool_calls: Any = None
-    text: TextFields | None = None
-    reasoning: Any = None
-    truncation: Any = None
-    service_tier: Any = None
-    context_management: Any = None
-    access_programs: Any = None
-    image: Any = None
-    moderation: Any = None
-    prompt_cache_options: Any = None
-    prompt_cache_retention: Any = None
-
-
-class CreateFrame(CreateFields, kw_only=True):
-    """``response.create``, on a socket."""
-
-    type: str
-    stream_id: str | None = None
-    generate: bool | None = None
-    stream: Any = None
-    background: Any = None
-    resumable: bool | None = None
-    credit: int | None = None
-    legato: Any = None
-
-
-class CreateBody(CreateFields, kw_only=True):
-    """The body of ``POST /v1/responses``."""
-
-    stream: bool | None = None
-    background: bool | None = None
-
-
-NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "stream_options": ({}, {"include_obfuscation": False}),
-    "background_options": (),
-    "conversation": (),
-    "prompt": (),
-    "tools": ([],),
-    "tool_choice": ("auto", "none"),
-    "max_tool_calls": (),
-    "reasoning": ({},),
-    "truncation": ("disabled",),
-    "service_tier": ("auto", "default"),
-    "context_management": ([],),
-    "access_programs": (),
-    "image": (),
-    "moderation": (),
-    "prompt_cache_options": (),
-    "prompt_cache_retention": ("in_memory",),
-}
-
-
-SOCKET_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "stream": (True,),
-    "background": (False,),
-}
-
-
-NAMES = {
-    "max_tokens": "max_output_tokens",
-    "logprobs": "top_logprobs",
-    "prompt": "input",
-    "messages": "input",
-    "grammar": "text.format",
-}
-"""The engine's field names to those of this protocol."""
-
-
-class Create(msgspec.Struct, frozen=True, kw_only=True):
-    """A response to make.
-
-    Args:
-        generation: For the engine, but for the prompt, which ``prompt`` makes.
-        turns: The new input as a conversation.
-        items: The new input as it is listed.
-        instructions: What stands before everything, or "".
-        previous: The response to go on from, or None.
-        stream_id: The lane; None is the one without a name, and is not echoed.
-        store: Keep it for those who come later.
-        generate: False only takes up the prompt.
-        resumable: It outlives its socket.
-        credit: Tokens that may be sent at first; None: all.
-        background: It outlives its HTTP request.
-        echo: Fields of the request that the response object repeats.
-    """
-
-    generation: Generation
-    turns: tuple[ChatMessage, ...]
-    items: InputItems
-    instructions: str = ""
-    previous: str | None = None
-    stream_id: str | None = None
-    store: bool = True
-    generate: bool = True
-    resumable: bool = False
-    credit: int | None = None
-    background: bool = False
-    echo: dict[str, Any] = {}
-
-    def prompt(self, earlier: tuple[ChatMessage, ...]) -> Generation:
-        """What to ask the engine.
-
-        Earlier turns stand as they stood, so that what was computed for them is found.
-
-        Args:
-            earlier: The conversation up to here.
-
-        Raises:
-            InvalidRequest: There is nothing at all to ask.
-        """
-        system = (ChatMessage("system", self.instructions),)
-        prompt = (*(system if self.instructions else ()), *earlier, *self.turns)
-        if not prompt:
-            raise InvalidRequest("is required", field="input")
-        params = self.generation.params
-        if not self.generate:
-            params = msgspec.structs.replace(params, max_tokens=1, min_tokens=0)
-        return msgspec.structs.replace(
-            self.generation, prompts=(prompt,), params=params
-        )
 
 
 def read_frame(frame: bytes, defaults: Mapping[str, float]) -> Create:
@@ -231,7 +92,7 @@ def read_fields(
         grammar=read_text(request.text),
         names=NAMES,
     )
-    turns = () if request.input is None else input_items(request.input, None)
+    turns = () if request.input is None else read_input(request.input)
     generation = Generation(
         prompts=(turns,),
         params=params,
@@ -244,6 +105,9 @@ def read_fields(
     return Create(
         generation=generation,
         turns=turns,
+        use=read_response_tools(
+            request.tools, request.tool_choice, request.parallel_tool_calls
+        ),
         items=() if request.input is None else listed(request.input),
         instructions=request.instructions or "",
         previous=request.previous_response_id,
@@ -272,12 +136,15 @@ def echo_of(request: CreateFields, params: SamplingParams) -> dict[str, Any]:
         "instructions": request.instructions,
         "max_output_tokens": request.max_output_tokens,
         "metadata": request.metadata or {},
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
         "previous_response_id": request.previous_response_id,
         "prompt_cache_key": request.prompt_cache_key,
         "safety_identifier": request.safety_identifier,
         "store": request.store is not False,
         "temperature": params.temperature,
         "text": text_object(request.text),
+        "tool_choice": request.tool_choice or "auto",
+        "tools": tools_object(request.tools),
         "top_p": params.top_p,
         "top_logprobs": request.top_logprobs or 0,
         "user": request.user,

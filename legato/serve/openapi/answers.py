@@ -137,8 +137,8 @@ class Response(Wire):
     store: bool
     temperature: float
     text: dict[str, Any]
-    tool_choice: str
-    tools: list[Any]
+    tool_choice: str | dict[str, Any]
+    tools: list[dict[str, Any]]
     top_logprobs: int
     top_p: float
     truncation: str

@@ -10,7 +10,7 @@ from ...version import __version__
 from . import answers
 from .limits import limit
 from .operation import ALWAYS, JSON, Operation
-from .operations import WITHOUT_EFFECT, Neutral
+from .operations import READ_LATER, WITHOUT_EFFECT, Neutral
 
 REF = "#/components/schemas/{name}"
 INTRODUCTION = """\
@@ -61,6 +61,8 @@ class Shapes:
         kinds: list[Any] = [answers.Refused]
         for one in operations:
             kinds += [kind for kind in (one.takes, *one.gives.values()) if kind]
+        for fields in READ_LATER.values():
+            kinds += fields.values()
         schemas, self.components = msgspec.json.schema_components(
             kinds, ref_template=REF
         )
@@ -68,6 +70,9 @@ class Shapes:
         neutral = {kind.__name__: known for kind, known in WITHOUT_EFFECT.items()}
         for name, schema in self.components.items():
             complete(schema, neutral.get(name, {}))
+        for kind, fields in READ_LATER.items():
+            properties = self.components[kind.__name__]["properties"]
+            properties |= {name: self.of(read) for name, read in fields.items()}
 
     def of(self, kind: Any) -> dict[str, Any]:
         """The schema of a kind that some operation names."""

@@ -9,7 +9,13 @@ from typing import Any
 
 from ...actors.scheduling.batching import Batching
 from ...protocol import ai_sdk, tokens
-from ...protocol.openai import chat, completion, messages, responses
+from ...protocol.openai import (
+    chat,
+    completion,
+    messages,
+    response_fields,
+    response_tools,
+)
 from . import answers
 from .operation import BODY, EVENTS, JSON, WORK, Operation, Parameter
 from .response_operations import RESPONSES
@@ -21,9 +27,15 @@ WITHOUT_EFFECT: Mapping[type, Neutral] = {
     completion.CompletionRequest: completion.NEUTRAL,
     messages.Message: messages.NEUTRAL,
     messages.Part: messages.PART_NEUTRAL,
-    responses.CreateBody: responses.NEUTRAL,
+    response_fields.CreateBody: response_fields.NEUTRAL,
+    response_tools.FlatFunction: response_tools.NEUTRAL,
 }
 """Fields that are known and without effect, with the values at which they pass."""
+
+READ_LATER: Mapping[type, Mapping[str, Any]] = {
+    response_fields.CreateBody: {"tools": list[response_tools.FlatFunction] | None},
+}
+"""Fields that are read in two steps, with what the second makes of them."""
 
 MODEL_NAME = Parameter(
     name="name", where="path", schema={"type": "string"}, says="A model's name."

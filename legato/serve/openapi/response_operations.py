@@ -1,6 +1,6 @@
 """The operations on responses."""
 
-from ...protocol.openai import responses
+from ...protocol.openai import response_fields
 from . import answers
 from .operation import BODY, EVENTS, JSON, WORK, Operation, Parameter
 
@@ -14,7 +14,7 @@ RESPONSES = (
         method="POST",
         name="createResponse",
         says="Make a response, whole, as server-sent events, or in the background.",
-        takes=responses.CreateBody,
+        takes=response_fields.CreateBody,
         gives={JSON: answers.Response, EVENTS: None},
         fails=BODY + WORK,
     ),

@@ -1,9 +1,38 @@
 // Types of legato.js.
 
-export interface InputItem {
+export interface MessageItem {
   role: "user" | "assistant" | "system" | "developer";
   content: string | Array<Record<string, unknown>>;
   type?: "message";
+}
+
+/** A call of a function, in a response's output and in a later request's input. */
+export interface FunctionCall {
+  type: "function_call";
+  call_id: string;
+  name: string;
+  /** A JSON object, as text. */
+  arguments: string;
+  id?: string;
+  status?: "in_progress" | "completed" | "incomplete";
+}
+
+export interface FunctionCallOutput {
+  type: "function_call_output";
+  call_id: string;
+  output: string;
+}
+
+export type InputItem = MessageItem | FunctionCall | FunctionCallOutput;
+
+export interface FunctionTool {
+  type: "function";
+  name: string;
+  description?: string;
+  /** JSON Schema of an object. */
+  parameters?: Record<string, unknown> | null;
+  /** Calls are held to the schema unless this is false. */
+  strict?: boolean | null;
 }
 
 /** The body of `POST /v1/responses`, and Legato's own fields. */
@@ -11,6 +40,9 @@ export interface ResponseRequest {
   input?: string | InputItem[];
   model?: string;
   instructions?: string;
+  tools?: FunctionTool[];
+  tool_choice?: "auto" | "none" | "required" | { type: "function"; name: string };
+  parallel_tool_calls?: boolean;
   previous_response_id?: string;
   store?: boolean;
   generate?: boolean;

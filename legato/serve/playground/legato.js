@@ -174,7 +174,7 @@ export class Answer {
   }
 
   #count(event) {
-    if (!this.#window || event.type !== "response.output_text.delta") return;
+    if (!this.#window || !event.type.endsWith(".delta")) return;
     this.#read += 1;
     if (2 * this.#read >= this.#window) this.#grant(this.#read);
   }

@@ -9,11 +9,11 @@ import asyncio
 import msgspec
 
 from ...protocol.errors import EngineClosed
+from ...protocol.openai.create import Create
 from ...protocol.openai.extensions import note
 from ...protocol.openai.generation import FINISH
 from ...protocol.openai.refusal import Refusal
 from ...protocol.openai.response_events import ResponseEvents, error_event
-from ...protocol.openai.responses import Create
 from ...protocol.requests import ChatMessage, Delta, FinishReason, Usage
 from ..backend import AnswerStream, Backend
 from ..choices import open_choice
@@ -183,10 +183,8 @@ class Job:
             frames = self.events.ending(reason, usage)
         else:
             frames = self.events.warmed(usage)
-        said = self.events.text
-        answer = (ChatMessage("assistant", said),) if said else ()
         # Before its end is told: who has heard of it may go on from it at once.
-        self._keep(answer)
+        self._keep(self.events.turns)
         return frames
 
     def _fail(self, error: Exception) -> list[str]:

@@ -3,8 +3,8 @@
 import time
 import uuid
 
+from ...protocol.openai.create import Create
 from ...protocol.openai.response_events import ResponseEvents
-from ...protocol.openai.responses import Create
 from ..backend import Backend
 from ..judgement import check_model
 from .job import Job
@@ -27,5 +27,6 @@ def make_job(create: Create, engine: Backend, recall: Recall, tenant: str) -> Jo
         echo=create.echo,
         token_bytes=engine.token_bytes,
         clock=time.time,
+        parser=None if create.use is None else engine.tool_parser(),
     )
     return Job(name, create, events, recall, tenant)

@@ -13,7 +13,7 @@ import msgspec
 
 from ...protocol.openai.extensions import Note
 from ...protocol.openai.refusal import Refusal
-from ...protocol.openai.response_events import DeltaShape
+from ...protocol.openai.response_frames import DeltaShape
 
 # What Python adds to each text that is kept.
 ENTRY_BYTES = 64

@@ -9,10 +9,10 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from ...protocol.errors import InvalidRequest, UnknownOption
+from ...protocol.openai.input_listing import InputItems, page_of
 from ...protocol.openai.refusal import Refusal
 from ...protocol.openai.response_events import error_event
 from ...protocol.openai.responses import read_body
-from ...protocol.openai.responses_items import InputItems, page_of
 from ...protocol.sampling import within
 from ..backend import Backend
 from ..exchange import Exchange

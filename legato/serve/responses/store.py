@@ -47,7 +47,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def size_bytes(self) -> int:
         """What it takes, at least."""
-        texts = sum(len(turn.content) for turn in self.turns)
+        texts = sum(turn.num_chars for turn in self.turns)
         return len(self.response) + len(self.items) + len(self.events or b"") + texts
 
 

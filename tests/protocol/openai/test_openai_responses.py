@@ -4,13 +4,10 @@ import msgspec
 import pytest
 
 from legato.protocol.errors import InvalidRequest
-from legato.protocol.openai.responses import (
-    NEUTRAL,
-    SOCKET_NEUTRAL,
-    read_body,
-    read_frame,
-)
-from legato.protocol.requests import ChatMessage
+from legato.protocol.openai.response_fields import NEUTRAL, SOCKET_NEUTRAL
+from legato.protocol.openai.responses import read_body, read_frame
+from legato.protocol.requests import ChatMessage, Conversation
+from legato.protocol.tools import Tool, ToolCall
 
 
 def create(**fields):
@@ -68,6 +65,35 @@ def test_a_prompt_is_instructions_then_what_was_said_then_what_is_new():
         (ChatMessage("system", "be brief"), *earlier, ChatMessage("user", "hi")),
     )
     assert made.echo["previous_response_id"] == "resp_1"
+
+
+def test_functions_come_with_the_prompt_of_their_own_turn():
+    calls = (ToolCall("c", "now", "{}"),)
+    earlier = (ChatMessage("user", "a"), ChatMessage("assistant", "", calls))
+    given = {"type": "function_call_output", "call_id": "c", "output": "9"}
+    now = {"type": "function", "name": "now"}
+    made = create(
+        input=[given], tools=[now], tool_choice="auto", parallel_tool_calls=False
+    )
+    (prompt,) = made.prompt(earlier).prompts
+    assert isinstance(prompt, Conversation)
+    assert prompt.messages == (*earlier, ChatMessage("tool", "9", tool_call_id="c"))
+    assert prompt.use.tools == (Tool("now", strict=True),)
+    assert prompt.use.parallel is False
+    assert made.echo["parallel_tool_calls"] is False
+    assert [tool["name"] for tool in made.echo["tools"]] == ["now"]
+    # The next turn has those that it names itself, and a call needs none at all.
+    assert create(input=[given]).prompt(earlier).prompts == (prompt.messages,)
+    with pytest.raises(InvalidRequest) as caught:
+        create(input=[given]).prompt(())
+    assert caught.value.field == "input"
+
+
+def test_a_choice_of_none_leaves_no_functions_and_is_repeated():
+    now = {"type": "function", "name": "now"}
+    made = create(tools=[now], tool_choice="none")
+    assert made.use is None
+    assert (made.echo["tool_choice"], len(made.echo["tools"])) == ("none", 1)
 
 
 def test_a_prompt_that_is_only_taken_up_makes_one_token_and_needs_no_input():

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from legato.protocol import ai_sdk
-from legato.protocol.openai import extensions, realtime, responses
+from legato.protocol.openai import extensions, realtime, response_fields
 from legato.protocol.openai.chat import ChatRequest
 from legato.protocol.openai.completion import CompletionRequest
 from legato.protocol.openai.realtime_settings import ResponseFields, SessionFields
-from legato.protocol.openai.responses import CreateBody
+from legato.protocol.openai.response_fields import CreateBody
 from legato.protocol.tokens import DetokenizeBody, TokenizeBody
 
 from .shapes import check_event
@@ -15,6 +15,11 @@ from .shapes import check_event
 HELLO = {"role": "user", "content": "hi"}
 PARTS = {"role": "system", "content": [{"type": "text", "text": "Be brief."}]}
 SAMPLING = {"temperature": 0.5, "seed": 1, "stop": ["x"], "logit_bias": {"5": 1.0}}
+
+NOW = {"type": "function", "name": "now", "parameters": {"type": "object"}}
+NAMED = {"type": "function", "name": "now"}
+CALLED = {"type": "function_call", "call_id": "c", "name": "now", "arguments": "{}"}
+GAVE = {"type": "function_call_output", "call_id": "c", "output": "9"}
 
 UI_MESSAGE = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 UI_CHAT = (
@@ -50,6 +55,8 @@ ENDPOINTS = {
             {"input": [HELLO], "stream": True, "instructions": "Be brief."},
             {"input": "hi", "store": False, "top_logprobs": 1, **SAMPLING},
             {"input": "hi", "previous_response_id": "resp_1"},
+            {"input": [HELLO, CALLED, GAVE], "tools": [NOW], "tool_choice": "auto"},
+            {"input": "hi", "tools": [NOW], "tool_choice": NAMED, "stream": True},
         ],
     ),
     "/tokenize": (
@@ -112,7 +119,7 @@ ITEM = {"type": "message", "role": "user", "content": [ITEM_PART]}
 RESPONSES = ResponsesSeeds(
     kinds=extensions.KINDS,
     fields=(
-        *responses.CreateFrame.__struct_fields__,
+        *response_fields.CreateFrame.__struct_fields__,
         *(f for kind in extensions.FRAMES.values() for f in kind.__struct_fields__),
         *extensions.AuthenticateFrame.__struct_fields__,
     ),
@@ -122,6 +129,7 @@ RESPONSES = ResponsesSeeds(
         {**CREATE, "stream_id": "b", "top_logprobs": 1, "metadata": {"a": "b"}},
         {**CREATE, "stream_id": "c", "credit": 2, "legato": 1},
         {**CREATE, "generate": False, "store": False},
+        {**CREATE, "input": [CALLED, GAVE], "tools": [NOW], "tool_choice": NAMED},
         {**CREATE, "resumable": True, "previous_response_id": "resp_1"},
         {"type": "response.cancel"},
         {"type": "response.cancel", "stream_id": "a"},

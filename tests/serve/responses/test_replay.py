@@ -7,7 +7,7 @@ import pytest
 
 from legato.protocol.openai.extensions import note
 from legato.protocol.openai.refusal import Refusal
-from legato.protocol.openai.response_events import DeltaShape
+from legato.protocol.openai.response_frames import DeltaShape
 from legato.serve.responses.replay import (
     AT_ONCE,
     ENTRY_BYTES,

@@ -1,6 +1,6 @@
 """Calls in an answer's text, told apart from the text, as it comes."""
 
-from ....protocol.tools import AnswerPiece, CallBegun, CallPiece
+from ....protocol.tools import AnswerPiece, CallBegun, CallEnded, CallPiece
 from .call import SPACE, CallReader
 from .format import ToolFormat
 
@@ -29,6 +29,7 @@ class ToolParser:
         self._reader: CallReader | None = None
         self._named = ""
         self._announced = False
+        self._argued = False
         self._pieces: list[AnswerPiece] = []
         self.num_calls = 0
 
@@ -141,18 +142,28 @@ class ToolParser:
                 break
         piece = "".join(arguments)
         if piece and self._announced:
+            self._argued = True
             self._pieces.append(CallPiece(self.num_calls - 1, piece))
         if reader.done or reader.broken:
             self._reader, self._named = None, ""
             if self._announced:
                 self._raw = ""
+                if reader.done:
+                    self._end_call()
             else:
                 self._give_up()
 
     def _announce(self, name: str) -> None:
-        self._announced, self._raw, self._space = True, "", ""
+        self._announced, self._argued = True, False
+        self._raw, self._space = "", ""
         self._pieces.append(CallBegun(self.num_calls, name))
         self.num_calls += 1
+
+    def _end_call(self) -> None:
+        number = self.num_calls - 1
+        if not self._argued:
+            self._pieces.append(CallPiece(number, "{}"))  # it wrote none at all
+        self._pieces.append(CallEnded(number))
 
     def _close_calls(self, mark: str) -> None:
         self._in_calls = False

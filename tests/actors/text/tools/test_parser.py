@@ -13,7 +13,7 @@ from legato.actors.text.tools.format import (
     MISTRAL_NAMED,
     ToolFormat,
 )
-from legato.protocol.tools import AnswerPiece, CallBegun, CallPiece
+from legato.protocol.tools import AnswerPiece, CallBegun, CallEnded, CallPiece
 
 FORMS = [HERMES, LLAMA, MISTRAL, MISTRAL_NAMED]
 
@@ -40,17 +40,21 @@ def read(form: ToolFormat, *texts: str) -> tuple[str, list[tuple[str, str]]]:
     for text in texts:
         pieces += parser.feed(text)
     pieces += parser.finish()
-    said, calls = "", list[tuple[str, str]]()
+    said, calls, ended = "", list[tuple[str, str]](), list[int]()
     for piece in pieces:
         if isinstance(piece, str):
             said += piece
         elif isinstance(piece, CallBegun):
             assert piece.index == len(calls)
             calls.append((piece.name, ""))
-        else:
+        elif isinstance(piece, CallPiece):
+            assert piece.index not in ended
             name, so_far = calls[piece.index]
             calls[piece.index] = (name, so_far + piece.text)
+        else:
+            ended.append(piece.index)
     assert parser.num_calls == len(calls)
+    assert ended == sorted(set(ended))
     return said, calls
 
 
@@ -127,7 +131,7 @@ def test_arguments_are_let_go_as_they_come():
     assert parser.feed('<tool_call>\n{"name": "f", "argu') == [CallBegun(0, "f")]
     assert parser.feed('ments": {"a"') == [CallPiece(0, '{"a"')]
     assert parser.feed(': "x}y') == [CallPiece(0, ': "x}y')]
-    assert parser.feed('"}}') == [CallPiece(0, '"}')]
+    assert parser.feed('"}}') == [CallPiece(0, '"}'), CallEnded(0)]
     assert parser.feed("\n</tool_call>") == []
     assert parser.finish() == []
 
@@ -136,7 +140,21 @@ def test_arguments_before_the_name_wait_for_it():
     text = '{"arguments": {"a": 1}, "name": "f"}'
     parser = ToolParser(LLAMA)
     assert parser.feed(text[:-2]) == []
-    assert parser.feed(text[-2:]) == [CallBegun(0, "f"), CallPiece(0, '{"a": 1}')]
+    assert parser.feed(text[-2:]) == [
+        CallBegun(0, "f"),
+        CallPiece(0, '{"a": 1}'),
+        CallEnded(0),
+    ]
+
+
+def test_a_call_without_arguments_has_an_empty_object_of_them():
+    assert read(LLAMA, '{"name": "f"}') == ("", [("f", "{}")])
+
+
+def test_a_call_that_is_cut_has_begun_and_not_ended():
+    parser = ToolParser(HERMES)
+    pieces = parser.feed('<tool_call>\n{"name": "f", "arguments": {"a"')
+    assert pieces + parser.finish() == [CallBegun(0, "f"), CallPiece(0, '{"a"')]
 
 
 def test_an_object_written_as_text_is_unpacked():

@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+PREFIXES = {"function_call": "fc", "function_call_output": "fco"}
+
 InputItems = tuple[dict[str, Any], ...]
 
 
@@ -15,8 +17,13 @@ def listed(given: str | Sequence[Mapping[str, Any]]) -> InputItems:
 
 
 def _item(item: Mapping[str, Any]) -> dict[str, Any]:
-    if item.get("type", "message") != "message":
-        return {"id": f"item_{uuid.uuid4().hex}", **item}
+    kind = item.get("type", "message")
+    if kind != "message":
+        own = {
+            "id": item.get("id") or f"{PREFIXES[kind]}_{uuid.uuid4().hex}",
+            "status": item.get("status") or "completed",
+        }
+        return {**item, **own}
     content, role = item.get("content"), item.get("role")
     if isinstance(content, str):
         kind = "output_text" if role == "assistant" else "input_text"

@@ -1,6 +1,6 @@
 """A response's input, listed."""
 
-from legato.protocol.openai.responses_items import listed, page_of
+from legato.protocol.openai.input_listing import listed, page_of
 
 
 def test_text_is_listed_as_a_message_with_an_id():
@@ -20,6 +20,19 @@ def test_an_items_own_id_and_parts_stay():
     assert (item["id"], item["content"]) == ("msg_7", [part])
     (answer,) = listed([{"role": "assistant", "content": "y"}])
     assert answer["content"][0]["type"] == "output_text"
+
+
+def test_calls_and_what_they_gave_are_listed_with_ids():
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    given = {"type": "function_call_output", "call_id": "c", "output": "9", "id": None}
+    first, second = listed([call, given])
+    assert first == {**call, "id": first["id"], "status": "completed"}
+    assert second == {**given, "id": second["id"], "status": "completed"}
+    assert first["id"].startswith("fc_")
+    assert second["id"].startswith("fco_")
+    assert listed([{**call, "id": "fc_1", "status": "incomplete"}]) == (
+        {**call, "id": "fc_1", "status": "incomplete"},
+    )
 
 
 def test_pages_follow_one_another_in_both_orders():
