@@ -14,6 +14,7 @@ from ..protocol.errors import (
 from ..version import __version__
 from .bench import bench
 from .chat import chat
+from .doctor import doctor
 from .generate import generate
 from .models import models
 from .serve import serve
@@ -54,5 +55,5 @@ def main() -> None:
     """
 
 
-for command in (chat, generate, serve, bench, trace, models):
+for command in (chat, generate, serve, bench, trace, models, doctor):
     main.add_command(command)

@@ -28,7 +28,9 @@ def test_the_version_is_told():
     assert result.output.strip() == f"legato, version {__version__}"
 
 
-@pytest.mark.parametrize("command", ["chat", "generate", "serve", "bench", "models"])
+@pytest.mark.parametrize(
+    "command", ["chat", "generate", "serve", "bench", "models", "doctor"]
+)
 def test_every_command_helps_with_examples(command: str):
     result = CliRunner().invoke(main, [command, "--help"])
     assert result.exit_code == 0

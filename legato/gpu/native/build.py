@@ -40,15 +40,25 @@ def build_library(cache: Path | None = None) -> Path:
     Raises:
         KernelsUnavailable: Switched off, no compiler, or it failed.
     """
+    target, command = library_path(cache)
+    with _COMPILING:
+        if not target.exists():
+            compile_to(target, command)
+    return target
+
+
+def library_path(cache: Path | None = None) -> tuple[Path, list[str]]:
+    """Where the compiled kernels are or will be, and the command that makes them.
+
+    Raises:
+        KernelsUnavailable: Switched off, or no compiler.
+    """
     if os.environ.get("LEGATO_NATIVE", "1") == "0":
         raise KernelsUnavailable("LEGATO_NATIVE is 0")
     command = compiler_command()
     folder = cache or cache_folder()
     target = folder / f"kernels-{fingerprint(SOURCES, command)}.so"
-    with _COMPILING:
-        if not target.exists():
-            compile_to(target, [*command, str(SOURCES / "kernels.cpp")])
-    return target
+    return target, [*command, str(SOURCES / "kernels.cpp")]
 
 
 def cache_folder() -> Path:
