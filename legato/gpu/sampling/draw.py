@@ -30,7 +30,7 @@ def draw(
     Returns:
         [rows] int64. Rows without a finite likeliest logit get any token.
     """
-    weights = _weights(logits, _column(wants, "temperature", logits))
+    weights = relative_weights(logits, _column(wants, "temperature", logits))
     min_p = _column(wants, "min_p", logits)
     if any(want.min_p > 0 for want in wants):
         weights = torch.where(weights >= min_p, weights, 0.0)
@@ -40,16 +40,16 @@ def draw(
         if 0 < want.top_k < logits.shape[1] or want.top_p < 1
     ]
     if not filtered:
-        return _draw_wide(weights, uniforms)
+        return draw_wide(weights, uniforms)
     rows = torch.tensor(filtered, device=logits.device)
     some = [wants[index] for index in filtered]
     tokens = _draw_filtered(weights[rows], some, uniforms[rows])
     if len(filtered) == len(wants):
         return tokens
-    return _draw_wide(weights, uniforms).index_copy_(0, rows, tokens)
+    return draw_wide(weights, uniforms).index_copy_(0, rows, tokens)
 
 
-def _weights(logits: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
+def relative_weights(logits: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
     """Unnormalized probabilities, the likeliest token's being 1."""
     peak = logits.amax(1, keepdim=True)
     return ((logits - peak) / temperature).exp_()
@@ -70,7 +70,7 @@ def _top_k(wants: Sequence[RowSampling], like: torch.Tensor) -> torch.Tensor:
     return torch.tensor(values, device=like.device)[:, None]
 
 
-def _draw_wide(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+def draw_wide(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Draw over the whole vocabulary: first a block of it, then within the block."""
     width = block_width(weights.shape[1])
     blocks = weights.view(len(weights), -1, width)
@@ -98,7 +98,9 @@ def _draw_filtered(
         sums = values.double().cumsum(1)
         mass = torch.where(k <= width, sums[:, -1:], totals[left]) * p
         kept = torch.where(sums - values < mass, values, 0.0)
-        enough = ((k <= width) | (sums[:, -1:] >= mass))[:, 0]
+        # A share of the k likeliest is known only once all k are seen.
+        reached = (k == weights.shape[1]) & (sums[:, -1:] >= mass)
+        enough = ((k <= width) | reached)[:, 0]
         enough |= width == weights.shape[1]
         ids, order = ids.sort(1)
         index, _ = _pick(kept.gather(1, order).double(), uniforms[left])

@@ -139,6 +139,17 @@ def test_a_flat_distribution_is_searched_as_wide_as_it_must_be() -> None:
     assert max(tokens) > 1024
 
 
+def test_top_p_is_a_share_of_the_top_k() -> None:
+    # Two tokens are half of the 80 likeliest, but less than half of all.
+    logits = torch.full((1, 4096), -20.0)
+    logits[0, :80], logits[0, [5, 6]] = 0.0, 3.8
+    logits[0, 80:] = -3.5
+    want = RowSampling(1.0, top_k=80, top_p=0.5)
+    rows = [row(want, output=n, vocab=4096) for n in range(300)]
+    tokens = {one.token for one in sample(logits.repeat(300, 1), rows)}
+    assert tokens == {5, 6}
+
+
 def test_a_seed_and_an_output_number_fix_the_token() -> None:
     logits = some_logits(1)
     first = [row(RowSampling(5.0, seed=11), output=n) for n in range(40)]
