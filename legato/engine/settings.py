@@ -27,7 +27,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             compiled for it.
         attention: ``auto`` or a backend's name.
         num_threads: Threads for the kernels on a CPU; 0 chooses.
-        page_size: Tokens in a page of the key-value cache.
+        page_size: Tokens in a page of the key-value cache; 0 is what suits the
+            attention backend.
         num_slots: Sequences on the device at once.
         max_context: Most positions of a sequence; 0 is the model's own limit.
         max_step_tokens: Most positions one step computes: less means shorter gaps for
@@ -51,7 +52,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str = "auto"
     attention: str = "auto"
     num_threads: int = 0
-    page_size: int = 16
+    page_size: int = 0
     num_slots: int = 64
     max_context: int = 0
     max_step_tokens: int = 0

@@ -4,7 +4,7 @@ import torch
 
 from ..protocol.errors import InvalidSetting
 from ..protocol.steps import RunnerLimits
-from .attention import KvCache, choose_attention
+from .attention import Geometry, KvCache, choose_attention
 from .checkpoint import Checkpoint, ModelConfig
 from .memory import PoolSize, size_pool
 from .model import Decoder, Forward
@@ -43,39 +43,76 @@ def build_runner(
     settings = settings or RunnerSettings()
     config = checkpoint.config
     device = choose_device(settings.device)
-    max_context = choose_context(settings, config)
+    choose_context(settings, config)  # refuses before anything is loaded
     if settings.num_threads:
         torch.set_num_threads(settings.num_threads)
     held = hold(checkpoint, settings, device, progress)
     weights, kernels = held.weights, held.kernels_for(settings.attention)
     dtype = NATIVE_CACHE if kernels else held.dtype
-    page_bytes = 2 * settings.page_size * config.num_layers * dtype.itemsize
-    page_bytes *= config.num_kv_heads * config.head_dim
-    pool = size_pool(
-        kv_bytes=settings.kv_bytes,
-        page_bytes=page_bytes,
-        page_size=settings.page_size,
-        num_slots=settings.num_slots,
-        max_context=max_context,
-        weight_bytes=weights.num_bytes,
-        device=device,
+    if kernels:
+        config = config.without_windows()
+    geometry = find_geometry(config, dtype)
+    chosen = choose_attention(settings.attention, geometry, device, settings.page_size)
+    cache, limits, report = reserve(
+        settings, config, chosen.page_size, dtype, weights.num_bytes, device
     )
-    limits = find_limits(settings, config, pool, page_bytes, device)
-    cache = build_cache(config, settings, pool, dtype, device)
     decoder: Forward
     if kernels:
         threads = torch.get_num_threads()
         decoder = NativeDecoder(config, weights, cache, kernels, limits, threads)
     else:
-        attention = choose_attention(settings.attention, cache, config.num_heads)
+        attention = chosen.build(cache, geometry)
         decoder = Decoder(config, weights, attention, limits.max_context)
-    return TorchRunner(decoder, cache, limits, pool.report + held.report)
+    report += held.report
+    if device.type != "cpu":
+        report += f"; attention {chosen.name}: {chosen.reason}"
+    return TorchRunner(decoder, cache, limits, report)
+
+
+def reserve(
+    settings: RunnerSettings,
+    config: ModelConfig,
+    page_size: int,
+    dtype: torch.dtype,
+    weight_bytes: int,
+    device: torch.device,
+) -> tuple[KvCache, RunnerLimits, str]:
+    """Size the pool and reserve it; also say what a runner with it can hold, and why.
+
+    Raises:
+        InvalidSetting: There is no room for what was asked for; with the numbers.
+    """
+    page_bytes = page_size * cell_bytes(config, dtype)
+    pool = size_pool(
+        kv_bytes=settings.kv_bytes,
+        page_bytes=page_bytes,
+        page_size=page_size,
+        num_slots=settings.num_slots,
+        max_context=choose_context(settings, config),
+        weight_bytes=weight_bytes,
+        device=device,
+    )
+    limits = find_limits(settings, config, pool, page_size, page_bytes, device)
+    return build_cache(config, page_size, pool, dtype, device), limits, pool.report
+
+
+def find_geometry(config: ModelConfig, dtype: torch.dtype) -> Geometry:
+    """Say what a model asks of attention."""
+    heads = config.num_heads, config.num_kv_heads, config.head_dim
+    return Geometry(*heads, dtype, config.windows)
+
+
+def cell_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
+    """Memory of one token's keys and values, over all layers."""
+    numbers = config.num_layers * config.num_kv_heads * config.head_dim
+    return 2 * numbers * dtype.itemsize
 
 
 def find_limits(
     settings: RunnerSettings,
     config: ModelConfig,
     pool: PoolSize,
+    page_size: int,
     page_bytes: int,
     device: torch.device,
 ) -> RunnerLimits:
@@ -84,7 +121,7 @@ def find_limits(
     Raises:
         InvalidSetting: Less than the context that was asked for.
     """
-    room = pool.num_pages * settings.page_size
+    room = pool.num_pages * page_size
     if settings.max_context > room:
         raise InvalidSetting(
             f"max_context is {settings.max_context}, but the pages hold {room} tokens "
@@ -93,7 +130,7 @@ def find_limits(
     return RunnerLimits(
         num_slots=settings.num_slots,
         num_pages=pool.num_pages,
-        page_size=settings.page_size,
+        page_size=page_size,
         max_context=min(choose_context(settings, config), room),
         max_step_tokens=settings.max_step_tokens or STEP_TOKENS[device.type],
         vocab_size=config.vocab_size,
@@ -103,7 +140,7 @@ def find_limits(
 
 def build_cache(
     config: ModelConfig,
-    settings: RunnerSettings,
+    page_size: int,
     pool: PoolSize,
     dtype: torch.dtype,
     device: torch.device,
@@ -117,7 +154,7 @@ def build_cache(
         return KvCache(
             num_layers=config.num_layers,
             num_pages=pool.num_pages,
-            page_size=settings.page_size,
+            page_size=page_size,
             num_kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
             dtype=dtype,

@@ -5,6 +5,13 @@ import msgspec
 from ..protocol.errors import InvalidSetting
 
 DEVICES = ("auto", "cpu", "cuda")
+CHOSEN_BY_ZERO = (
+    "num_threads",
+    "page_size",
+    "max_context",
+    "max_step_tokens",
+    "kv_bytes",
+)
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 
 
@@ -21,7 +28,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
             self-check, both are as if there were none.
         attention: A backend by name; ``auto`` is the fastest that runs here.
         num_threads: Of one operator on a CPU; 0 leaves torch's own choice.
-        page_size: Tokens in a page.
+        page_size: Tokens in a page; 0 is what suits the attention backend.
         num_slots: Sequences on the device at once.
         max_context: Most positions a sequence may have; 0 is the model's own limit.
         max_step_tokens: Most positions a step may compute; 0 is 512 on CUDA and 128
@@ -36,7 +43,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str = "auto"
     attention: str = "auto"
     num_threads: int = 0
-    page_size: int = 16
+    page_size: int = 0
     num_slots: int = 64
     max_context: int = 0
     max_step_tokens: int = 0
@@ -49,10 +56,9 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} {getattr(self, name)!r} is unknown; choose one of "
                     f"{', '.join(known)}"
                 )
-        for name in ("page_size", "num_slots"):
-            if getattr(self, name) < 1:
-                raise InvalidSetting(f"{name} is {getattr(self, name)}, at least 1")
-        for name in ("num_threads", "max_context", "max_step_tokens", "kv_bytes"):
+        if self.num_slots < 1:
+            raise InvalidSetting(f"num_slots is {self.num_slots}, at least 1")
+        for name in CHOSEN_BY_ZERO:
             if getattr(self, name) < 0:
                 raise InvalidSetting(
                     f"{name} is {getattr(self, name)}; 0 chooses it for you"

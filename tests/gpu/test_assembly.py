@@ -35,7 +35,7 @@ def checkpoint(
     [
         ("device", "tpu", "'tpu' is unknown; choose one of auto, cpu, cuda"),
         ("dtype", "int3", "'int3' is unknown"),
-        ("page_size", 0, "page_size is 0"),
+        ("page_size", -1, "page_size is -1"),
         ("num_slots", -1, "num_slots is -1"),
         ("kv_bytes", -5, "kv_bytes is -5"),
     ],

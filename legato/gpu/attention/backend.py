@@ -1,10 +1,11 @@
 """The interface of every attention backend."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from .batch import AttentionBatch
+from .static import StaticStep
 
 
 class StepAttention(Protocol):
@@ -15,7 +16,8 @@ class StepAttention(Protocol):
     ) -> torch.Tensor:
         """Store keys and values, then let each token attend to its past and itself.
 
-        A head's numbers lie side by side; other strides may be any.
+        A layer with a window of W sees a token's W last positions, its own included. A
+        head's numbers lie side by side; other strides may be any.
 
         Args:
             layer: Which.
@@ -34,4 +36,22 @@ class AttentionBackend(Protocol):
 
     def prepare(self, batch: AttentionBatch) -> StepAttention:
         """Do, once a step, what all layers share."""
+        ...
+
+
+@runtime_checkable
+class CapturableAttention(AttentionBackend, Protocol):
+    """One whose decode steps a CUDA graph can capture."""
+
+    def reserve(self, rows: int, pages: int, spare_page: int) -> StaticStep:
+        """Reserve a decode step of a fixed shape, to be filled again and again.
+
+        Its ``attend`` reads nothing on the host and nothing that moves.
+
+        Args:
+            rows: Sequences, one token each.
+            pages: Most pages of a sequence: what the context needs.
+            spare_page: A page of the pool that no sequence has; rows that ``fill``
+                leaves over write and read its first cell.
+        """
         ...

@@ -3,12 +3,13 @@
 Made once a step on the host; a backend derives its own metadata from it.
 """
 
+from collections.abc import Callable
+
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import torch
 
-Ints = npt.NDArray[np.int64]
+from .tensors import Ints, StepTensors
 
 
 class AttentionBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +26,7 @@ class AttentionBatch(msgspec.Struct, frozen=True, kw_only=True):
         num_decodes: So many leading rows have exactly one token.
         positions: [tokens] int64.
         cells: [tokens] int64: where each token's keys and values go.
+        tensors: All of it as kernels take it, or None on a CPU, where few want it.
     """
 
     starts: Ints
@@ -35,6 +37,7 @@ class AttentionBatch(msgspec.Struct, frozen=True, kw_only=True):
     num_decodes: int
     positions: torch.Tensor
     cells: torch.Tensor
+    tensors: StepTensors | None = None
 
     @classmethod
     def of(
@@ -45,14 +48,34 @@ class AttentionBatch(msgspec.Struct, frozen=True, kw_only=True):
         *,
         page_size: int,
         device: torch.device,
+        place: Callable[[StepTensors], StepTensors] | None = None,
     ) -> "AttentionBatch":
-        """Derive the rest from starts, counts and block tables."""
+        """Derive the rest from starts, counts and block tables.
+
+        Args:
+            starts: As above.
+            counts: As above.
+            tables: As above.
+            page_size: Tokens in a page.
+            device: Where the tensors go.
+            place: Brings them there in another way than a copy on the current stream.
+        """
         firsts = np.cumsum(counts) - counts
         rows = np.repeat(np.arange(len(counts)), counts)
         positions = np.arange(len(rows)) + (starts - firsts)[rows]
         pages = tables[rows, positions // page_size]
         cells = pages * page_size + positions % page_size
         longer = np.flatnonzero(counts != 1)
+        tensors = None
+        if place or device.type != "cpu":
+            host = StepTensors.on_host(
+                positions=positions,
+                cells=cells,
+                counts=counts,
+                lengths=starts + counts,
+                tables=tables,
+            )
+            tensors = place(host) if place else host.to(device)
         return cls(
             starts=starts,
             counts=counts,
@@ -60,6 +83,17 @@ class AttentionBatch(msgspec.Struct, frozen=True, kw_only=True):
             lengths=starts + counts,
             tables=tables,
             num_decodes=int(longer[0]) if len(longer) else len(counts),
-            positions=torch.asarray(positions).to(device, non_blocking=True),
-            cells=torch.asarray(cells).to(device, non_blocking=True),
+            positions=tensors.positions if tensors else torch.asarray(positions),
+            cells=tensors.cells if tensors else torch.asarray(cells),
+            tensors=tensors,
+        )
+
+    def placed(self) -> StepTensors:
+        """All of it as kernels take it."""
+        return self.tensors or StepTensors.on_host(
+            positions=self.positions.numpy(),
+            cells=self.cells.numpy(),
+            counts=self.counts,
+            lengths=self.lengths,
+            tables=self.tables,
         )

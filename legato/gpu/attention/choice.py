@@ -1,37 +1,131 @@
-"""Which attention backend runs, by name or by what is there."""
+"""Which attention backend runs, by name or by what is there; and why."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
 
 from ...protocol.errors import InvalidSetting
+from . import gather
 from .backend import AttentionBackend
 from .cache import KvCache
+from .geometry import Geometry
 from .native import native_or
+from .offer import Builder, Offer
 from .paged import PagedAttention
 from .reference import ReferenceAttention
 
-# name: (builder, devices it runs on), the fastest first.
-ATTENTION_BACKENDS: dict[
-    str, tuple[Callable[[KvCache, int], AttentionBackend], tuple[str, ...]]
-] = {
-    "paged": (PagedAttention, ("cpu",)),
+Look = Callable[[torch.device], Offer | str | None]
+
+
+def on_cpu(what: str, build: Builder) -> Look:
+    """Offer a backend on CPUs."""
+
+    def look(device: torch.device) -> Offer | None:
+        return Offer(what, build) if device.type == "cpu" else None
+
+    return look
+
+
+def reference(device: torch.device) -> Offer:
+    """Offer the oracle, anywhere."""
+    return Offer("plain float32 attention, slow", ReferenceAttention, rank=-1)
+
+
+# Each says what it offers on a device, or why nothing; None if the device is not of its
+# kind. Among equals the first.
+ATTENTION_BACKENDS: dict[str, Look] = {
+    "paged": on_cpu("torch, page by page", PagedAttention),
     # After paged: who did not ask for kernels need not wait for a compiler.
-    "native": (native_or(PagedAttention), ("cpu",)),
-    "reference": (ReferenceAttention, ("cpu", "cuda")),
+    "native": on_cpu("compiled kernels", native_or(PagedAttention)),
+    "gather": gather.look,
+    "reference": reference,
 }
 
 
-def choose_attention(name: str, cache: KvCache, num_heads: int) -> AttentionBackend:
-    """Build a backend over a cache.
+@dataclass(frozen=True)
+class Availability:
+    """Whether a backend would run.
+
+    Args:
+        name: Of the backend.
+        runs: Whether.
+        reason: What would compute, or why it would not run and what to do about it.
+        page_size: Tokens in a page that it would be given, 0 if it does not run.
+        offer: What builds it, if it runs.
+    """
+
+    name: str
+    runs: bool
+    reason: str
+    page_size: int = 0
+    offer: Offer | None = None
+
+    def build(self, cache: KvCache, geometry: Geometry) -> AttentionBackend:
+        """Build the backend over a cache."""
+        assert self.offer is not None, "only what runs is built"
+        return self.offer.build(cache, geometry.num_heads, geometry.windows)
+
+
+def available(
+    device: torch.device, geometry: Geometry | None = None, page_size: int = 0
+) -> tuple[Availability, ...]:
+    """Say of each backend for such a device whether it would run.
+
+    Those that do come first, the fastest first.
+
+    Args:
+        device: Where.
+        geometry: Of a model; None asks about the device alone.
+        page_size: Tokens in a page, or 0 if it may be chosen.
+    """
+    found = [
+        judge(name, offer, geometry, page_size)
+        for name, look in ATTENTION_BACKENDS.items()
+        if (offer := look(device)) is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (not one.runs, -_rank(one))))
+
+
+def judge(
+    name: str, offer: Offer | str, geometry: Geometry | None, page_size: int
+) -> Availability:
+    """Hold what a backend offers against what is asked."""
+    if isinstance(offer, str):
+        return Availability(name, False, offer)
+    refusal = offer.refusal(geometry, page_size)
+    if refusal:
+        return Availability(name, False, f"not for {refusal}")
+    return Availability(name, True, offer.what, page_size or offer.page_size, offer)
+
+
+def choose_attention(
+    name: str, geometry: Geometry, device: torch.device, page_size: int = 0
+) -> Availability:
+    """Choose a backend for a model.
+
+    Args:
+        name: Of a backend, or ``auto`` for the fastest that runs.
+        geometry: Of the model.
+        device: Where.
+        page_size: Tokens in a page, or 0 for what suits the backend.
 
     Raises:
-        InvalidSetting: No backend has the name, or it does not run on the device.
+        InvalidSetting: No backend has the name, or it does not run here; and why.
     """
-    device = cache.keys.device.type
-    fit = [known for known, (_, on) in ATTENTION_BACKENDS.items() if device in on]
-    if name not in ("auto", *fit):
-        raise InvalidSetting(
-            f"attention {name!r} does not run on {device}; choose auto or "
-            f"{' or '.join(fit)}"
-        )
-    builder, _ = ATTENTION_BACKENDS[fit[0] if name == "auto" else name]
-    return builder(cache, num_heads)
+    found = available(device, geometry, page_size)
+    fit = [one for one in found if one.runs]
+    if name == "auto":
+        return fit[0]
+    for one in found:
+        if one.name == name and one.runs:
+            return one
+    why = next((f" ({one.reason})" for one in found if one.name == name), "")
+    raise InvalidSetting(
+        f"attention {name!r} does not run on {device.type}{why}; choose auto or "
+        f"{' or '.join(one.name for one in fit)}"
+    )
+
+
+def _rank(one: Availability) -> int:
+    return one.offer.rank if one.offer else 0

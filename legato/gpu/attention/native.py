@@ -1,15 +1,16 @@
 """Attention that reads pages in place, for float32 caches on a CPU."""
 
 import ctypes
-from collections.abc import Callable
 
 import torch
 
 from ..native.library import Kernels, address, load_kernels
 from ..native.structures import Batch, Cache, Int
 from .backend import AttentionBackend
-from .batch import AttentionBatch, Ints
+from .batch import AttentionBatch
 from .cache import KvCache
+from .offer import Builder
+from .tensors import Ints
 
 
 class NativeAttention:
@@ -87,17 +88,17 @@ def cache_structure(cache: KvCache, layer: int) -> Cache:
     )
 
 
-def native_or(
-    fallback: Callable[[KvCache, int], AttentionBackend],
-) -> Callable[[KvCache, int], AttentionBackend]:
+def native_or(fallback: Builder) -> Builder:
     """Build the native backend where it can run, else another."""
 
-    def build(cache: KvCache, num_heads: int) -> AttentionBackend:
-        if cache.keys.dtype != torch.float32:
-            return fallback(cache, num_heads)
+    def build(
+        cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
+    ) -> AttentionBackend:
+        if cache.keys.dtype != torch.float32 or any(windows):
+            return fallback(cache, num_heads, windows)
         kernels = load_kernels()
         if not isinstance(kernels, Kernels):
-            return fallback(cache, num_heads)
+            return fallback(cache, num_heads, windows)
         return NativeAttention(cache, num_heads, kernels, torch.get_num_threads())
 
     return build

@@ -3,15 +3,18 @@
 Decode rows of like length are gathered together and attended in one call. A prefill
 chunk attends to itself causally and to its history fully, in two calls whose results
 are joined through their log-sum-exps; a first chunk reads nothing back from the pool.
+In layers with a window, a chunk that may reach beyond it is attended through a mask.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from .batch import AttentionBatch, Ints
+from .batch import AttentionBatch
 from .cache import KvCache
+from .tensors import Ints
 
 # Keys of one gather: more would fall out of the cache between gather and use.
 GATHER_BYTES = 4 << 20
@@ -23,11 +26,15 @@ class PagedAttention:
     Args:
         cache: The pool.
         num_heads: Query heads.
+        windows: Of each layer, 0 for the whole past; none at all if empty.
     """
 
-    def __init__(self, cache: KvCache, num_heads: int) -> None:
+    def __init__(
+        self, cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
+    ) -> None:
         self.cache = cache
         self.num_heads = num_heads
+        self.windows = windows or (0,) * len(cache.keys)
         cells = cache.keys.shape[3] * cache.keys.shape[4]
         self._page_bytes = cache.page_size * cells * cache.keys.element_size()
 
@@ -36,14 +43,14 @@ class PagedAttention:
         size = self.cache.page_size
         counts = -(-batch.lengths[: batch.num_decodes] // size)
         groups = [
-            DecodeGroup.of(batch, rows, self.cache)
+            DecodeGroup.of(batch, rows, self.cache, set(self.windows))
             for rows in group_rows(counts, GATHER_BYTES // self._page_bytes)
         ]
         chunks = [
             PrefillChunk.of(batch, row, size)
             for row in range(batch.num_decodes, len(batch.counts))
         ]
-        return PagedStep(self.cache, batch.cells, groups, chunks)
+        return PagedStep(self.cache, self.windows, batch.cells, groups, chunks)
 
 
 def group_rows(num_pages: Ints, most_pages: int) -> list[Ints]:
@@ -75,28 +82,39 @@ class DecodeGroup:
 
     Args:
         rows: [rows] their indices among the step's tokens, or None for all of them.
-        pages: [rows * pages] flat block tables, padded with page 0.
-        mask: [rows, 1, 1, pages * page_size] added to scores: -inf beyond a length.
+        pages: [rows * pages] flat block tables, padded with each row's first page: in
+            another's may be NaN, which no mask silences.
+        masks: For each window, [rows, 1, 1, pages * page_size] added to scores: -inf
+            beyond a length, and before the window.
     """
 
     rows: torch.Tensor | None
     pages: torch.Tensor
-    mask: torch.Tensor
+    masks: dict[int, torch.Tensor]
 
     @classmethod
-    def of(cls, batch: AttentionBatch, rows: Ints, cache: KvCache) -> "DecodeGroup":
-        """Pad the rows' tables to the longest."""
+    def of(
+        cls, batch: AttentionBatch, rows: Ints, cache: KvCache, windows: Iterable[int]
+    ) -> "DecodeGroup":
+        """Pad the rows' tables to the longest; mask for each window there is."""
         size = cache.page_size
         lengths = batch.lengths[rows]
         width = int(-(-lengths.max() // size))
         beyond = np.arange(width) * size >= lengths[:, None]
-        tables = np.where(beyond, 0, batch.tables[rows, :width])
-        mask = np.where(np.arange(width * size) < lengths[:, None], 0.0, -np.inf)
+        tables = batch.tables[rows, :width]
+        tables = np.where(beyond, tables[:, :1], tables)
+        places = np.arange(width * size) - lengths[:, None]
+        seen = {w: (places < 0) & (places >= -w) if w else places < 0 for w in windows}
         whole = len(rows) == len(batch.counts)
         return cls(
             None if whole else torch.asarray(rows),
             torch.asarray(tables.ravel()),
-            torch.asarray(mask).to(cache.keys.dtype)[:, None, None],
+            {
+                window: torch.asarray(np.where(some, 0.0, -np.inf)).to(
+                    cache.keys.dtype
+                )[:, None, None]
+                for window, some in seen.items()
+            },
         )
 
 
@@ -132,11 +150,13 @@ class PagedStep:
     def __init__(
         self,
         cache: KvCache,
+        windows: tuple[int, ...],
         cells: torch.Tensor,
         groups: list[DecodeGroup],
         chunks: list[PrefillChunk],
     ) -> None:
         self.cache = cache
+        self.windows = windows
         self.cells = cells
         self.groups = groups
         self.chunks = chunks
@@ -155,7 +175,10 @@ class PagedStep:
             out.index_copy_(0, rows, self._decode(layer, q[rows], group))
         for chunk in self.chunks:
             part = chunk.tokens
-            out[part] = self._prefill(layer, q[part], k[part], v[part], chunk)
+            window = self.windows[layer]
+            reaches = window and chunk.history + part.stop - part.start > window
+            attend = self._prefill_windowed if reaches else self._prefill
+            out[part] = attend(layer, q[part], k[part], v[part], chunk)
         return out
 
     def _decode(self, layer: int, q: torch.Tensor, group: DecodeGroup) -> torch.Tensor:
@@ -164,7 +187,8 @@ class PagedStep:
         # The query heads of one kv head stand as its query positions: no copies of
         # keys for each of them.
         folded = q.view(rows, keys.shape[1], -1, q.shape[2])
-        out, _ = flash(folded, keys, values, mask=group.mask)
+        mask = group.masks[self.windows[layer]]
+        out, _ = flash(folded, keys, values, mask=mask)
         return out.reshape(q.shape)
 
     def _prefill(
@@ -190,6 +214,36 @@ class PagedStep:
             share = (-1, heads // kv_heads, -1, -1)
             past = flash(grouped, keys.expand(share), values.expand(share))
             out = join((out, weight), past)
+        return out.permute(2, 0, 1, 3).reshape(q.shape)
+
+    def _prefill_windowed(
+        self,
+        layer: int,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        chunk: PrefillChunk,
+    ) -> torch.Tensor:
+        """Attend where some token's window ends within the step."""
+        count, heads, head_dim = q.shape
+        window, size = self.windows[layer], self.cache.page_size
+        keys, values = k.permute(1, 0, 2), v.permute(1, 0, 2)
+        first = chunk.history
+        if chunk.pages is not None:
+            page = max(chunk.history - window + 1, 0) // size
+            past = self._gather(layer, chunk.pages[page:], 1)
+            seen = chunk.history - page * size
+            keys = torch.cat([past[0][0, :, :seen], keys], 1)
+            values = torch.cat([past[1][0, :, :seen], values], 1)
+            first = page * size
+        places = torch.arange(first, chunk.history + count)
+        queries = torch.arange(chunk.history, chunk.history + count)[:, None]
+        hidden = (places > queries) | (places <= queries - window)
+        mask = torch.zeros(hidden.shape, dtype=q.dtype).masked_fill(hidden, -torch.inf)
+        grouped = q.view(count, len(keys), -1, head_dim).permute(1, 2, 0, 3)
+        share = (-1, heads // len(keys), -1, -1)
+        keys, values = keys[:, None].expand(share), values[:, None].expand(share)
+        out, _ = flash(grouped, keys, values, mask=mask)
         return out.permute(2, 0, 1, 3).reshape(q.shape)
 
     def _gather(

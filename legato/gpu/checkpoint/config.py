@@ -47,14 +47,15 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
         head_dim: Width of a head.
         ffn: Inner width of the MLP.
         vocab_size: Rows of the embedding.
-        max_context: Positions the model is made for; a sliding window cuts it, since
-            within the window full attention gives the same answers.
+        max_context: Positions the model is made for.
         norm_eps: Of the RMS norms.
         rope: Rotary positions.
         tied_embeddings: The head is the embedding.
         qkv_bias: Query, key and value projections have biases.
         output_bias: The attention's output projection has one.
         qk_norm: Queries and keys are normed per head before rotation.
+        windows: For each layer, so many last positions it sees, its token's own
+            included; 0 is all. Empty: every layer sees all.
     """
 
     architecture: str
@@ -72,6 +73,13 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     qkv_bias: bool = False
     output_bias: bool = False
     qk_norm: bool = False
+    windows: tuple[int, ...] = ()
+
+    def without_windows(self) -> "ModelConfig":
+        """Cut the context to the narrowest window: there, windows change nothing."""
+        narrowest = min(filter(None, self.windows), default=self.max_context)
+        context = min(self.max_context, narrowest)
+        return msgspec.structs.replace(self, max_context=context, windows=())
 
     def check(self, source: str) -> None:
         """Refuse numbers that no model can have.
@@ -83,6 +91,12 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
         for name in (*sizes, "vocab_size", "max_context"):
             if getattr(self, name) <= 0:
                 raise InvalidModel(f"{source}: {name} is {getattr(self, name)}")
+        if self.windows and (
+            len(self.windows) != self.num_layers or min(self.windows) < 0
+        ):
+            raise InvalidModel(
+                f"{source}: sliding windows {self.windows} of {self.num_layers} layers"
+            )
         if self.num_heads % self.num_kv_heads:
             raise InvalidModel(
                 f"{source}: {self.num_heads} query heads cannot share "

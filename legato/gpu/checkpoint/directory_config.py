@@ -8,6 +8,8 @@ import msgspec
 from ...protocol.errors import InvalidModel
 from .config import ModelConfig, RopeConfig, check_architecture
 
+WHOLE_LAYERS = 28
+
 
 class RopeJson(msgspec.Struct, frozen=True):
     """``rope_scaling``, or ``rope_parameters`` of newer files."""
@@ -41,6 +43,8 @@ class ConfigJson(msgspec.Struct, frozen=True):
     rope_parameters: RopeJson | None = None
     sliding_window: int | None = None
     use_sliding_window: bool = True
+    max_window_layers: int | None = None
+    layer_types: list[str] | None = None
     tie_word_embeddings: bool | None = None
     attention_bias: bool = False
     mlp_bias: bool = False
@@ -82,7 +86,6 @@ def directory_config(file: ConfigJson, source: str, *, has_head: bool) -> ModelC
     check_architecture(file.model_type, source)
     refuse_options(file, source)
     is_qwen2 = file.model_type == "qwen2"
-    window = file.sliding_window if file.use_sliding_window else None
     tied = file.tie_word_embeddings
     config = ModelConfig(
         architecture=file.model_type,
@@ -93,13 +96,14 @@ def directory_config(file: ConfigJson, source: str, *, has_head: bool) -> ModelC
         head_dim=file.head_dim or file.hidden_size // max(file.num_attention_heads, 1),
         ffn=file.intermediate_size,
         vocab_size=file.vocab_size,
-        max_context=min(file.max_position_embeddings, window or 2**31 - 1),
+        max_context=file.max_position_embeddings,
         norm_eps=file.rms_norm_eps,
         rope=_rope(file, source),
         tied_embeddings=not has_head if tied is None else tied,
         qkv_bias=file.attention_bias or is_qwen2,
         output_bias=file.attention_bias and not is_qwen2,
         qk_norm=file.model_type == "qwen3",
+        windows=_windows(file, source),
     )
     config.check(source)
     return config
@@ -121,6 +125,24 @@ def refuse_options(file: ConfigJson, source: str) -> None:
             f"{source}: quantization_config ({method}) is not supported; use the "
             "unquantized model or a GGUF file"
         )
+
+
+def _windows(file: ConfigJson, source: str) -> tuple[int, ...]:
+    """Say how far each layer sees; nothing if all of them see everything."""
+    layers, window = file.num_hidden_layers, file.sliding_window
+    if not window or not file.use_sliding_window:
+        return ()
+    types = file.layer_types
+    if types is None:
+        # Qwen's first layers see everything, as many as their code has by default.
+        default = WHOLE_LAYERS if file.model_type.startswith("qwen") else 0
+        whole = default if file.max_window_layers is None else file.max_window_layers
+        types = ["full_attention"] * whole + ["sliding_attention"] * layers
+    for kind in types:
+        if kind not in ("full_attention", "sliding_attention"):
+            raise InvalidModel(f"{source}: layers of {kind} are not supported")
+    windows = tuple(window * (kind[0] == "s") for kind in types[:layers])
+    return windows if any(windows) else ()
 
 
 def _rope(file: ConfigJson, source: str) -> RopeConfig:

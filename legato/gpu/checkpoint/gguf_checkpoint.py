@@ -178,25 +178,26 @@ def read_config(file: GgufFile, found: dict[str, TensorEntry]) -> ModelConfig:
     head_dim = values.get("attention.key_length", int, hidden // max(num_heads, 1))
     if values.get("rope.dimension_count", int, head_dim) != head_dim:
         raise InvalidModel(f"{file.path}: rotary positions on part of a head")
-    max_context = values.get("context_length", int)
     window = values.get("attention.sliding_window", int, 0)
     layer = "model.layers.0.self_attn."
+    num_layers = values.get("block_count", int)
     config = ModelConfig(
         architecture=architecture,
-        num_layers=values.get("block_count", int),
+        num_layers=num_layers,
         hidden=hidden,
         num_heads=num_heads,
         num_kv_heads=values.get("attention.head_count_kv", int, num_heads),
         head_dim=head_dim,
         ffn=values.get("feed_forward_length", int),
         vocab_size=embedding.shape[0] if embedding and embedding.shape else 0,
-        max_context=min(max_context, window) if window else max_context,
+        max_context=values.get("context_length", int),
         norm_eps=values.get("attention.layer_norm_rms_epsilon", float),
         rope=_read_rope(values, found),
         tied_embeddings=HEAD not in found,
         qkv_bias=f"{layer}q_proj.bias" in found,
         output_bias=f"{layer}o_proj.bias" in found,
         qk_norm=architecture == "qwen3",
+        windows=(window,) * num_layers if window else (),
     )
     config.check(str(file.path))
     return config

@@ -68,14 +68,14 @@ def _device(name: str) -> dict[str, Any]:
     """What the execution room's own choices come to on a device."""
     import torch
 
-    from ..attention import ATTENTION_BACKENDS
+    from ..attention import available
     from ..precision import choose_dtype
 
-    dtype = str(choose_dtype("auto", torch.device(name))).removeprefix("torch.")
+    device = torch.device(name)
+    dtype = str(choose_dtype("auto", device)).removeprefix("torch.")
     backends = [
-        {"name": backend, "available": True, "why": ""}
-        for backend, (_, devices) in ATTENTION_BACKENDS.items()
-        if name in devices
+        {"name": one.name, "available": one.runs, "why": one.reason}
+        for one in sorted(available(device), key=lambda one: one.runs)
     ]
     return {"dtype": dtype, "attention": backends}
 

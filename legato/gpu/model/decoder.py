@@ -65,8 +65,29 @@ class Decoder:
         Returns:
             Logits: [rows, vocab] float32.
         """
-        weights, attention = self._weights, self._attention.prepare(batch)
-        angles = self._rotary.at(batch.positions)
+        attention = self._attention.prepare(batch)
+        return self.run(ids, batch.positions, attention, sampling)
+
+    def run(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        attention: StepAttention,
+        sampling: torch.Tensor,
+    ) -> torch.Tensor:
+        """Compute a step that is prepared already, a static one say.
+
+        Args:
+            ids: [tokens] int64.
+            positions: [tokens] int64.
+            attention: Of the step.
+            sampling: As in ``forward``.
+
+        Returns:
+            As ``forward``.
+        """
+        weights = self._weights
+        angles = self._rotary.at(positions)
         x = weights.embedding.rows(ids)
         x = x.to(weights.final_norm.dtype)
         for index, layer in enumerate(weights.layers):

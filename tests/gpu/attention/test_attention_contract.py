@@ -6,107 +6,123 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from legato.gpu.attention import (
-    ATTENTION_BACKENDS,
-    AttentionBatch,
-    KvCache,
-    choose_attention,
-)
+from legato.gpu.attention import CapturableAttention
 
-CPU = torch.device("cpu")
-LAYER = 1
+from .candidates import CANDIDATES, Candidate
+from .scene import LAYER, Rows, Scene, some_rows
 
-
-def dense(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attend the last len(q) positions of one sequence, head by head."""
-    out = torch.empty_like(q)
-    for head in range(q.shape[1]):
-        shared = head * k.shape[1] // q.shape[1]
-        scores = q[:, head] @ k[:, shared].T / q.shape[2] ** 0.5
-        seen = torch.ones_like(scores).tril(len(k) - len(q)).bool()
-        weights = torch.where(seen, scores, -torch.inf).softmax(1)
-        out[:, head] = weights @ v[:, shared]
-    return out
-
-
-rows = st.lists(st.integers(0, 70), max_size=6).flatmap(
-    lambda decodes: st.lists(
-        st.tuples(st.integers(0, 50), st.integers(1, 40)),
-        max_size=3,
-        min_size=0 if decodes else 1,
-    ).map(lambda chunks: [(start, 1) for start in decodes] + chunks)
-)
+every = pytest.mark.parametrize("candidate", CANDIDATES, ids=str)
+cases = {
+    "kv_heads": st.integers(1, 3),
+    "group": st.integers(1, 4),
+    "seed": st.integers(0, 1000),
+    "window": st.sampled_from([0, 0, 1, 2, 5, 17, 64, 300]),
+    "data": st.data(),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    "name", [name for name, (_, on) in ATTENTION_BACKENDS.items() if "cpu" in on]
-)
+@every
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(
-    rows=rows,
-    kv_heads=st.integers(1, 3),
-    group=st.integers(1, 4),
-    head_dim=st.sampled_from([8, 32, 64, 80, 128]),
-    page_size=st.sampled_from([1, 4, 16]),
-    seed=st.integers(0, 1000),
-)
+@given(**cases)
 def test_a_step_attends_as_dense_attention_does(
-    name: str,
-    dtype: torch.dtype,
-    rows: list[tuple[int, int]],
+    candidate: Candidate,
     kv_heads: int,
     group: int,
-    head_dim: int,
-    page_size: int,
     seed: int,
+    window: int,
+    data: st.DataObject,
 ) -> None:
-    torch.manual_seed(seed)
-    numbers = np.random.default_rng(seed)
-    starts, counts = np.array(rows, np.int64).T
-    widths = -(-(starts + counts) // page_size)
-    num_pages = int(widths.sum()) + 3
-    free = numbers.permutation(num_pages)
-    tables = np.full((len(rows), widths.max()), num_pages - 1, np.int64)
-    cache = KvCache(
-        num_layers=2,
-        num_pages=num_pages,
-        page_size=page_size,
-        num_kv_heads=kv_heads,
-        head_dim=head_dim,
-        dtype=dtype,
-        device=CPU,
+    scene = Scene.make(
+        data.draw(some_rows(candidate.longest)),
+        kv_heads=kv_heads,
+        group=group,
+        head_dim=data.draw(st.sampled_from(candidate.head_dims)),
+        page_size=data.draw(st.sampled_from(candidate.page_sizes)),
+        window=window,
+        dtype=data.draw(st.sampled_from(candidate.dtypes)),
+        device=candidate.device,
+        seed=seed,
     )
-    for row, width in enumerate(widths):
-        tables[row, :width], free = free[:width], free[width:]
-    keys, values, queries = [], [], []
-    for (start, count), table in zip(rows, tables, strict=True):
-        length = start + count
-        k = torch.randn(length, kv_heads, head_dim, dtype=dtype)
-        v = torch.randn(length, kv_heads, head_dim, dtype=dtype)
-        queries.append(torch.randn(count, kv_heads * group, head_dim, dtype=dtype))
-        keys.append(k)
-        values.append(v)
-        cells = torch.arange(start)
-        cells = torch.as_tensor(table)[cells // page_size] * page_size + (
-            cells % page_size
+    scene.check(scene.attend(candidate.build(scene, (0, window))))
+
+
+@pytest.mark.slow
+@every
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(**cases)
+def test_a_static_step_refilled_attends_as_a_fresh_one(
+    candidate: Candidate,
+    kv_heads: int,
+    group: int,
+    seed: int,
+    window: int,
+    data: st.DataObject,
+) -> None:
+    starts = st.lists(st.integers(0, candidate.longest), min_size=1, max_size=5)
+    scene = Scene.make(
+        [(start, 1) for start in data.draw(starts)],
+        kv_heads=kv_heads,
+        group=group,
+        head_dim=data.draw(st.sampled_from(candidate.head_dims)),
+        page_size=data.draw(st.sampled_from(candidate.page_sizes)),
+        window=window,
+        dtype=data.draw(st.sampled_from(candidate.dtypes)),
+        device=candidate.device,
+        seed=seed,
+    )
+    backend = candidate.build(scene, (0, window))
+    if not isinstance(backend, CapturableAttention):
+        return
+    given, width = scene.tables.shape
+    step = backend.reserve(5, width + 1, scene.spare_page)
+    before = step.tensors.tables.data_ptr()
+    for part in (slice(0, given), slice(0, 1), slice(0, given)):
+        some = len(scene.q[part])
+        q, k, v = (
+            torch.cat([one[part], one[:1].expand(5 - some, -1, -1)])
+            for one in (scene.q, scene.k, scene.v)
         )
-        cache.write(LAYER, cells, k[:start], v[:start])
-    batch = AttentionBatch.of(starts, counts, tables, page_size=page_size, device=CPU)
-    step = choose_attention(name, cache, kv_heads * group).prepare(batch)
-    got = step.attend(
-        LAYER,
-        torch.cat(queries),
-        torch.cat([k[s:] for k, (s, _) in zip(keys, rows, strict=True)]),
-        torch.cat([v[s:] for v, (s, _) in zip(values, rows, strict=True)]),
+        step.fill(scene.batch.starts[part], scene.tables[part])
+        got = step.attend(LAYER, q, k, v)[:some]
+        want, scene.want = scene.want, scene.want[part]
+        scene.check(got)
+        scene.want = want
+    assert step.tensors.tables.data_ptr() == before
+
+
+@every
+def test_a_static_step_refuses_what_does_not_fit(candidate: Candidate) -> None:
+    scene = Scene.make(
+        [(3, 1)],
+        page_size=candidate.page_sizes[0],
+        dtype=candidate.dtypes[0],
+        head_dim=candidate.head_dims[0],
+        device=candidate.device,
     )
-    want = torch.cat(
-        [
-            dense(q.float(), k.float(), v.float())
-            for q, k, v in zip(queries, keys, values, strict=True)
-        ]
+    backend = candidate.build(scene, ())
+    if not isinstance(backend, CapturableAttention):
+        pytest.skip("it has no static steps")
+    step = backend.reserve(2, 3, 0)
+    for rows, pages in ((3, 3), (2, 4)):
+        with pytest.raises(ValueError, match="do not fit 2 rows of 3 pages"):
+            step.fill(np.zeros(rows, np.int64), np.zeros((rows, pages), np.int64))
+
+
+@every
+@pytest.mark.parametrize(
+    "rows",
+    [[(9, 1)], [(0, 1), (300, 1), (5, 1), (5, 2)], [(0, 12)], [(7, 1), (290, 20)]],
+    ids=str,
+)
+def test_whatever_follows_a_rows_end_is_not_seen(
+    candidate: Candidate, rows: Rows
+) -> None:
+    scene = Scene.make(
+        rows,
+        page_size=candidate.page_sizes[-1],
+        dtype=candidate.dtypes[0],
+        head_dim=candidate.head_dims[0],
+        device=candidate.device,
     )
-    tolerance = 2e-5 if dtype is torch.float32 else 3e-2
-    torch.testing.assert_close(got.float(), want, atol=tolerance, rtol=tolerance)
-    assert not cache.keys[0].any(), "another layer was written"
+    scene.check(scene.attend(candidate.build(scene, ())))

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -125,11 +126,35 @@ def test_integer_weights_are_refused(
     assert "I32" in refusal(write_directory(tmp_path / "m", tiny_config, parameters))
 
 
-def test_a_sliding_window_bounds_the_context_where_it_is_used(folder: Path) -> None:
-    edit(folder / "config.json", sliding_window=128)
-    assert open_checkpoint(str(folder)).config.max_context == 128
-    edit(folder / "config.json", use_sliding_window=False)
+def windows(folder: Path, **changes: Any) -> tuple[int, ...]:
+    edit(folder / "config.json", **changes)
+    return open_checkpoint(str(folder)).config.windows
+
+
+def test_a_sliding_window_is_every_layers_where_it_is_used(folder: Path) -> None:
+    assert windows(folder, sliding_window=128) == (128, 128)
+    assert windows(folder, use_sliding_window=False) == ()
     assert open_checkpoint(str(folder)).config.max_context == 256
+
+
+def test_some_layers_have_a_sliding_window(folder: Path) -> None:
+    assert windows(folder, sliding_window=64, max_window_layers=1) == (0, 64)
+    types = ["sliding_attention", "full_attention"]
+    assert windows(folder, layer_types=types) == (64, 0)
+    assert windows(folder, layer_types=["full_attention"] * 2) == ()
+    with pytest.raises(InvalidModel, match="chunked_attention are not supported"):
+        windows(folder, layer_types=["chunked_attention", "full_attention"])
+    with pytest.raises(InvalidModel, match="sliding windows"):
+        windows(folder, layer_types=["sliding_attention"])
+
+
+def test_without_its_windows_a_model_has_a_shorter_context(
+    tiny_config: ModelConfig,
+) -> None:
+    windowed = msgspec.structs.replace(tiny_config, windows=(0, 100))
+    assert windowed.without_windows().max_context == 100
+    assert windowed.without_windows().windows == ()
+    assert tiny_config.without_windows() == tiny_config
 
 
 def test_newer_rope_parameters_are_read(folder: Path) -> None:

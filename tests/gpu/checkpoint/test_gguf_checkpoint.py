@@ -258,7 +258,7 @@ def test_a_type_that_is_not_supported_is_named(
         open_checkpoint(str(merge(one, other, tmp_path)))
 
 
-def test_a_sliding_window_bounds_the_context(
+def test_a_sliding_window_is_every_layers(
     tmp_path: Path,
     tiny_config: ModelConfig,
     random_parameters: Callable[..., Parameters],
@@ -267,4 +267,5 @@ def test_a_sliding_window_bounds_the_context(
     window = {"llama.attention.sliding_window": 100}
     path = tmp_path / "m.gguf"
     write_gguf(path, tiny_config, random_parameters(), metadata=window)
-    assert open_checkpoint(str(path)).config.max_context == 100
+    config = open_checkpoint(str(path)).config
+    assert (config.windows, config.max_context) == ((100, 100), 256)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from legato.gpu.assembly import find_geometry
 from legato.gpu.attention import AttentionBatch, KvCache, choose_attention
 from legato.gpu.checkpoint import Checkpoint, ModelConfig, RopeConfig, open_checkpoint
 from legato.gpu.model import Decoder, load_weights
@@ -83,7 +84,9 @@ def logits(checkpoint: Checkpoint, dtype: torch.dtype) -> torch.Tensor:
         dtype=dtype,
         device=CPU,
     )
-    decoder = Decoder(config, weights, choose_attention("auto", cache, 4), 16)
+    geometry = find_geometry(config, dtype)
+    attention = choose_attention("auto", geometry, CPU).build(cache, geometry)
+    decoder = Decoder(config, weights, attention, 16)
     batch = AttentionBatch.of(
         np.array([0]), np.array([10]), np.array([[2, 0, 3]]), page_size=4, device=CPU
     )
