@@ -84,7 +84,7 @@ class Scheduler:
         self._in_flight = 0
         self._instruments = Instruments()
         self._stats_at_s = 0.0
-        self._was_live = False
+        self._activity = (False, False)
         self._idle_asked: list[int] = []
         self._stopping = False
 
@@ -257,8 +257,9 @@ class Scheduler:
             self._send(CoreReport(output=output))
         live = self._planner.num_live > 0 or self._in_flight > 0
         live = live or len(self._preparation) > 0
-        turned_idle = not live and (self._was_live or bool(self._idle_asked))
-        due = turned_idle or now_s - self._stats_at_s >= STATS_PERIOD_S
+        activity = (live, self._in_flight > 0)
+        came_to_rest = activity < self._activity or (not live and self._idle_asked)
+        due = bool(came_to_rest) or now_s - self._stats_at_s >= STATS_PERIOD_S
         trace = self._instruments.take_trace(now=due)
         if due:
             self._stats_at_s = now_s
@@ -270,7 +271,7 @@ class Scheduler:
             self._idle_asked = self._idle_asked if live else []
         elif trace is not None:
             self._send(CoreReport(trace=trace))
-        self._was_live = live
+        self._activity = activity
 
     def _send(self, report: CoreReport) -> None:
         try:

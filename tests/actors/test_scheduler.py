@@ -14,7 +14,7 @@ from legato.gpu.grammar import Grammars
 from legato.mailbox import LoopInbox
 from legato.protocol.core import CoreReport, StopCore, WhenIdle
 from legato.protocol.errors import Failure
-from legato.protocol.requests import Admit, Cancel, Ended, FinishReason
+from legato.protocol.requests import Admit, Cancel, Credit, Ended, FinishReason
 from legato.protocol.steps import (
     DeviceFailed,
     DeviceReady,
@@ -257,6 +257,21 @@ def test_idle_is_answered_only_at_rest():
         assert report.idle == (7,)
         assert report.stats is not None
         assert report.stats.pages_used == 0
+
+    perform(body)
+
+
+def test_a_core_that_rests_because_all_are_paused_says_so():
+    async def body(stage: Stage) -> None:
+        stage.say(admit(1, max_tokens=50))
+        await stage.settle()
+        await stage.step()
+        stage.say(Credit(1, False))
+        await stage.settle()
+        while stage.device.plans:
+            await stage.step()
+        stats = [report.stats for report in stage.output if report.stats is not None]
+        assert (stats[-1].live, stats[-1].paused, stats[-1].in_flight) == (1, 1, 0)
 
     perform(body)
 
