@@ -60,19 +60,7 @@ class SocketTransport(WebSocketsSansIOProtocol):
             return False
         if self.conn.state is not State.OPEN or self.transport.is_closing():
             return False
-        kind, payload = TEXT, message
-        if isinstance(payload, str):
-            payload = payload.encode()
-        else:
-            kind = BINARY
-        size = len(payload)
-        if size < 126:
-            head = bytes((kind, size))
-        elif size < 1 << 16:
-            head = bytes((kind, 126)) + size.to_bytes(2, "big")
-        else:
-            head = bytes((kind, 127)) + size.to_bytes(8, "big")
-        self.transport.write(head + payload)
+        self.transport.write(framed(message))
         return True
 
     def close_now(self, code: int, reason: str) -> None:
@@ -88,3 +76,20 @@ class SocketTransport(WebSocketsSansIOProtocol):
             self.read_paused = False
             self.transport.resume_reading()
         self.close_timer = self.loop.call_later(CLOSE_GRACE_S, self.transport.abort)
+
+
+def framed(message: str | bytes) -> bytes:
+    """The bytes of a message as one unfragmented frame of a server."""
+    kind, payload = TEXT, message
+    if isinstance(payload, str):
+        payload = payload.encode()
+    else:
+        kind = BINARY
+    size = len(payload)
+    if size < 126:
+        head = bytes((kind, size))
+    elif size < 1 << 16:
+        head = bytes((kind, 126)) + size.to_bytes(2, "big")
+    else:
+        head = bytes((kind, 127)) + size.to_bytes(8, "big")
+    return head + payload
