@@ -3,12 +3,18 @@
 The whole engine over a paced device behind its own server, with a stream on every
 socket, beside bare servers that send the same frames and do nothing else. The server
 and the bare servers run in processes of their own; the client, another process, takes
-its share of the same cores.
+its share of the same cores. Unless the pace is given, it is what the quicker bare
+server sends with a third of a core.
 
 - us_per_token: CPU of the server's process, and its core's, for each token;
 - bare_us_per_frame: CPU of the best bare server for each frame;
 - deliver_ms: from the end of the step until the client has the token;
-- kib_idle_socket, kib_active_stream: resident memory for each.
+- deliver_ms_..._beside_stalled: a moment later, beside one more socket that asked for
+  64 streams and reads nothing;
+- kib_idle_socket, kib_active_stream: resident memory for each;
+- stalled_kib: what a server with nobody else grows by for such a socket until all of
+  its streams are paused, and _later: from then on;
+- churn_...: what is left of thousands who came and went, most of them impolitely.
 
 The last line is one JSON object.
 """
@@ -24,14 +30,23 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from fanout_granian import INSTALLED as HAS_GRANIAN
 
 Row = dict[str, Any]
 
-CASE_S = 240.0
-TOKENS_PER_S = 20_000
+CASE_S = 420.0
+# The pace: so much of a core for the bare server's frames, and at most so many tokens.
+BARE_SHARE = 0.35
+MOST_TOKENS_PER_S = 20_000
+PROBE_TOKENS_PER_S = 4_000
+PROBE_S = 2.0
+CHURN_STREAMS = 128
+STEP_MS = 5.0
+BARE = ("uvicorn", "websockets", "granian")
 
 COLUMNS = (
     ("sockets", 7, "d"),
+    ("server", 10, "s"),
     ("placement", 9, "s"),
     ("us_per_token", 12, ".2f"),
     ("bare_us_per_frame", 17, ".2f"),
@@ -39,31 +54,80 @@ COLUMNS = (
     ("tokens_per_frame", 16, ".2f"),
     ("deliver_ms_p50", 14, ".2f"),
     ("deliver_ms_p99", 14, ".2f"),
+    ("deliver_ms_p99_beside_stalled", 29, ".2f"),
     ("kib_idle_socket", 15, ".1f"),
     ("kib_active_stream", 17, ".1f"),
 )
 
 
-def run(case: Row, repeats: int) -> list[Row]:
-    """Run a case so often, each in a process of its own."""
+def run(kind: str, argument: Any, case: Row) -> Row:
+    """Run a case in a process of its own; one that fails is a row that says so."""
     script = Path(__file__).with_name("fanout_case.py")
-    rows: list[Row] = []
-    for _ in range(repeats):
+    fields = {"kind": kind, "argument": argument} | case
+    try:
         ran = subprocess.run(
-            [sys.executable, str(script), json.dumps(case)],
-            stdout=subprocess.PIPE,
+            [sys.executable, str(script), json.dumps(fields)],
+            capture_output=True,
             text=True,
             timeout=CASE_S,
             check=True,
         )
-        rows.append(json.loads(ran.stdout.splitlines()[-1]))
-    return rows
+    except subprocess.CalledProcessError as error:
+        return failed(fields, error.stderr.strip().rpartition("\n")[2])
+    except subprocess.TimeoutExpired as error:
+        return failed(fields, str(error))
+    sys.stderr.write(ran.stderr)
+    return json.loads(ran.stdout.splitlines()[-1])
 
 
-def bare_us(case: Row, repeats: int) -> Row:
+def failed(fields: Row, why: str) -> Row:
+    """The row of a case that failed."""
+    row = fields | {"failed": why}
+    print(f"failed: {row}", flush=True)
+    return row
+
+
+def bare_us(kinds: list[str], case: Row, repeats: int) -> dict[str, float]:
     """Medians of the bare servers' CPU for each frame."""
-    rows = run(case | {"bare": True}, repeats)
-    return {kind: statistics.median(row[kind] for row in rows) for kind in rows[0]}
+    found: dict[str, float] = {}
+    for kind in kinds:
+        rows = [run("bare", kind, case) for _ in range(repeats)]
+        spent = [row["us_per_frame"] for row in rows if "failed" not in row]
+        if spent:
+            found[kind] = round(statistics.median(spent), 2)
+    return found
+
+
+def pace_of(sockets: int) -> float:
+    """Tokens a second that leave room for everything else."""
+    step_ms = 1e3 * sockets / PROBE_TOKENS_PER_S
+    case = {"streams": sockets, "step_ms": step_ms, "seconds": PROBE_S}
+    (us,) = bare_us(["uvicorn"], case, 1).values()
+    return min(MOST_TOKENS_PER_S, round(BARE_SHARE * 1e6 / us))
+
+
+def push(sockets: int, options: argparse.Namespace) -> list[Row]:
+    """A row for each server and placement, each beside the same bare servers."""
+    pace = options.tokens_per_s or pace_of(sockets)
+    step_ms = 1e3 * sockets / pace
+    case = {"streams": sockets, "step_ms": step_ms, "seconds": options.seconds}
+    bare = bare_us(options.bare, case, options.repeats)
+    found: list[Row] = []
+    for server in options.servers:
+        for placement in options.placements:
+            rows = [
+                run("legato", server, case | {"placement": placement})
+                for _ in range(options.repeats)
+            ]
+            rows = [row for row in rows if "failed" not in row]
+            if not rows:
+                continue
+            rows.sort(key=lambda row: row["us_per_token"])
+            best = {"bare_us_per_frame": min(bare.values()), "bare_servers": bare}
+            found.append(rows[len(rows) // 2] | best)
+            print("  ".join(f"{found[-1][n]:{w}{f}}" for n, w, f in COLUMNS))
+            sys.stdout.flush()
+    return found
 
 
 def numbers(text: str) -> list[int]:
@@ -72,43 +136,54 @@ def numbers(text: str) -> list[int]:
 
 
 def names(text: str) -> list[str]:
-    """A list with commas."""
-    return text.split(",")
+    """A list with commas, without granian where it is not installed."""
+    found = text.split(",")
+    if "granian" in found and not HAS_GRANIAN:
+        print("granian is not installed: it is left out")
+        found.remove("granian")
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Of the servers, and the loop."""
+    used = ["uvicorn", "uvloop", "websockets", *(["granian"] if HAS_GRANIAN else [])]
+    return {name: version(name) for name in used}
 
 
 def main() -> None:
     """Measure, and print one JSON object last."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sockets", type=numbers, default=[1000, 4000])
-    parser.add_argument("--placements", type=names, default=["thread", "process"])
-    parser.add_argument("--tokens-per-s", type=float, default=TOKENS_PER_S)
+    parser.add_argument("--sockets", type=numbers, default="1000,4000")
+    parser.add_argument("--placements", type=names, default="thread,process")
+    parser.add_argument(
+        "--servers", type=names, default="uvicorn", help="also plain,granian,websockets"
+    )
+    parser.add_argument("--bare", type=names, default=",".join(BARE))
+    parser.add_argument("--tokens-per-s", type=float, default=0.0)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--churn", type=int, default=10_000, help="0: none")
     options = parser.parse_args()
-    print("  ".join(f"{name:>{width}}" for name, width, _ in COLUMNS))
-    rows: list[Row] = []
-    for sockets in options.sockets:
-        step_ms = 1e3 * sockets / options.tokens_per_s
-        case = {"streams": sockets, "step_ms": step_ms, "seconds": options.seconds}
-        bare = bare_us(case, options.repeats)
-        for placement in options.placements:
-            found = run(case | {"placement": placement}, options.repeats)
-            found.sort(key=lambda row: row["us_per_token"])
-            row = found[len(found) // 2] | {"bare_us_per_frame": min(bare.values())}
-            rows.append(row | {"bare_servers": bare})
-            print("  ".join(f"{row[n]:{w}{f}}" for n, w, f in COLUMNS), flush=True)
-    used = ("uvicorn", "uvloop", "websockets")
+    print("  ".join(f"{name:>{width}}" for name, width, _ in COLUMNS), flush=True)
+    rows = [row for sockets in options.sockets for row in push(sockets, options)]
+    alone = {"step_ms": STEP_MS, "seconds": options.seconds}
+    stalled = run("stalled", 0, alone | {"streams": 1})
+    print(stalled, flush=True)
+    churn: Row = {}
+    if options.churn:
+        churn = run("churn", options.churn, alone | {"streams": CHURN_STREAMS})
+        print(churn, flush=True)
     result = {
         "benchmark": "fanout",
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": psutil.cpu_count(),
         "load_average": psutil.getloadavg(),
-        "versions": {name: version(name) for name in used},
+        "versions": versions(),
         "repeats": options.repeats,
         "rows": rows,
     }
-    print(json.dumps(result))
+    print(json.dumps(result | stalled | churn))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """Bare WebSocket servers that only send: the floor of the fan-out benchmark.
 
-Both send the frames of a Responses stream, one a step to each socket, from one task,
-and do nothing else: no engine, no text, no bounds. They write what they spent as JSON
-when their standard input ends.
+Each sends the frames of a Responses stream, one a step to each socket, from one task,
+and does nothing else: no engine, no text, no bounds. It writes what it spent as JSON
+when it has got two lines of input.
 """
 
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import sys
 import time
@@ -16,9 +17,11 @@ from typing import Any
 
 import uvicorn
 import uvloop
+from fanout_granian import granian_serving
 from pipeline_floor import FRAME
 from websockets.asyncio.server import ServerConnection, serve
 
+BACKLOG = 8192
 Push = Callable[[str], Awaitable[None]]
 
 
@@ -57,14 +60,16 @@ async def with_websockets(crowd: Crowd, port: asyncio.Future[int]) -> None:
         finally:
             del crowd.pushes[id(connection)]
 
-    async with serve(handle, "127.0.0.1", 0, compression=None) as server:
+    async with serve(
+        handle, "127.0.0.1", 0, compression=None, backlog=BACKLOG, ping_interval=None
+    ) as server:
         (listener,) = server.sockets
         port.set_result(listener.getsockname()[1])
         await asyncio.get_running_loop().create_future()
 
 
-async def with_uvicorn(crowd: Crowd, port: asyncio.Future[int]) -> None:
-    """Uvicorn with a raw ASGI application."""
+def app_of(crowd: Crowd) -> Any:
+    """The crowd as a raw ASGI application."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -80,17 +85,36 @@ async def with_uvicorn(crowd: Crowd, port: asyncio.Future[int]) -> None:
         finally:
             del crowd.pushes[id(scope)]
 
+    return app
+
+
+async def with_uvicorn(crowd: Crowd, port: asyncio.Future[int]) -> None:
+    """Uvicorn."""
     config = uvicorn.Config(
-        app,
+        app_of(crowd),
         lifespan="off",
-        log_level="error",
+        log_level="critical",
         ws="websockets-sansio",
         ws_per_message_deflate=False,
         ws_ping_interval=None,
     )
-    with socket.create_server(("127.0.0.1", 0), backlog=8192) as listener:
+    with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
         port.set_result(listener.getsockname()[1])
         await uvicorn.Server(config).serve(sockets=[listener])
+
+
+async def with_granian(crowd: Crowd, port: asyncio.Future[int]) -> None:
+    """Granian."""
+    async with granian_serving(app_of(crowd), BACKLOG) as number:
+        port.set_result(number)
+        await asyncio.get_running_loop().create_future()
+
+
+SERVERS = {
+    "websockets": with_websockets,
+    "uvicorn": with_uvicorn,
+    "granian": with_granian,
+}
 
 
 async def main() -> None:
@@ -98,17 +122,16 @@ async def main() -> None:
     kind, step_ms = sys.argv[1], float(sys.argv[2])
     crowd = Crowd(step_ms / 1e3)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    run = with_websockets if kind == "websockets" else with_uvicorn
-    tasks = [asyncio.create_task(run(crowd, port)), asyncio.create_task(crowd.run())]
-    print(await port, flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
-    began_s, before = time.process_time(), crowd.sent
-    await asyncio.to_thread(sys.stdin.readline)
-    spent_s, sent = time.process_time() - began_s, crowd.sent - before
-    print(json.dumps({"us_per_frame": 1e6 * spent_s / max(1, sent)}), flush=True)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks, timeout=5)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(SERVERS[kind](crowd, port))
+        group.create_task(crowd.run())
+        print(await port, flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        began_s, before = time.process_time(), crowd.sent
+        await asyncio.to_thread(sys.stdin.readline)
+        spent_s, sent = time.process_time() - began_s, crowd.sent - before
+        print(json.dumps({"us_per_frame": 1e6 * spent_s / max(1, sent)}), flush=True)
+        os._exit(0)  # those who are cut off in the middle have nothing more to say
 
 
 if __name__ == "__main__":

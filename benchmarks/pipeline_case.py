@@ -18,6 +18,7 @@ from pipeline_readers import (
     SETTLING_S,
     Case,
     Reading,
+    Window,
     floor_sockets,
     read_inproc,
     read_sockets,
@@ -47,20 +48,33 @@ async def run_case(case: Case) -> dict[str, Any]:
 
 async def measure(case: Case, engine: Engine, reading: Reading) -> dict[str, Any]:
     """Open all streams, let them settle, and read every gauge around a window."""
-    core = getattr(engine.core, "pid", None)
-    processes = [psutil.Process(), *([psutil.Process(core)] if core else [])]
-    empty_bytes = memory(processes)
+    empty_bytes = memory(processes_of(engine))
     async with reading as window:
-        await asyncio.sleep(SETTLING_S)
-        full_bytes = memory(processes)
-        window.open()
-        before, began = engine.stats().core, cpu(processes)
-        began_s = time.perf_counter()
-        await asyncio.sleep(case.seconds)
-        spent = [a - b for a, b in zip(cpu(processes), began, strict=True)]
-        seconds = time.perf_counter() - began_s
-        after, stats = engine.stats().core, engine.stats()
-        got = await window.close()
+        return await gauge(case, engine, window, empty_bytes)
+
+
+async def gauge(
+    case: Case, engine: Engine, window: Window, empty_bytes: int
+) -> dict[str, Any]:
+    """Let open streams settle, and read every gauge around a window.
+
+    Args:
+        case: What is measured.
+        engine: The streams'.
+        window: Of their readers.
+        empty_bytes: Resident before there were any.
+    """
+    processes = processes_of(engine)
+    await asyncio.sleep(SETTLING_S)
+    full_bytes = memory(processes)
+    window.open()
+    before, began = engine.stats().core, cpu(processes)
+    began_s = time.perf_counter()
+    await asyncio.sleep(case.seconds)
+    spent = [a - b for a, b in zip(cpu(processes), began, strict=True)]
+    seconds = time.perf_counter() - began_s
+    after, stats = engine.stats().core, engine.stats()
+    got = await window.close()
     delays_ms = sorted(1e3 * delay_s for delay_s in got.delays_s)
     return msgspec.to_builtins(case) | {
         "bubble_share": round(bubbles(before, after), 5),
@@ -94,6 +108,12 @@ def plan_us(before: CoreStats, after: CoreStats) -> float:
 def percentile(ordered: list[float], share: float) -> float:
     """The value below which a share of all lie; 0 of nothing."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def processes_of(engine: Engine) -> list[psutil.Process]:
+    """This process, and the core's if it has one."""
+    core = getattr(engine.core, "pid", None)
+    return [psutil.Process(), *([psutil.Process(core)] if core else [])]
 
 
 def memory(processes: list[psutil.Process]) -> int:

@@ -19,7 +19,6 @@ from legato.protocol.steps import RunnerLimits
 from legato.serve import Server, ServeSettings, serve
 
 MEASURED_READERS = 32
-OPENING_S = 60.0
 SETTLING_S = 1.0
 PAGE_SIZE = 16
 
@@ -34,6 +33,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         depth: Plans under way.
         step_ms: Of the device.
         seconds: To measure for.
+        opening_s: Longest that it may take until every stream has begun.
+        beyond_s: To go on for after that.
+        extra: Streams beyond those, which may come later.
     """
 
     streams: int
@@ -42,6 +44,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 2
     step_ms: float = 5.0
     seconds: float = 5.0
+    opening_s: float = 60.0
+    beyond_s: float = 0.0
+    extra: int = 0
 
     @property
     def step_s(self) -> float:
@@ -51,16 +56,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def max_context(self) -> int:
         """Room for every token of the whole case."""
-        return int((OPENING_S + SETTLING_S + self.seconds) / self.step_s)
+        lasts_s = self.opening_s + SETTLING_S + self.seconds + self.beyond_s
+        return int(lasts_s / self.step_s)
 
     def engine(self, clock: str) -> Engine:
         """An engine over a paced device that holds all streams at once."""
+        streams = self.streams + self.extra
         limits = RunnerLimits(
-            num_slots=self.streams,
-            num_pages=self.streams * (self.max_context // PAGE_SIZE + 1),
+            num_slots=streams,
+            num_pages=streams * (self.max_context // PAGE_SIZE + 1),
             page_size=PAGE_SIZE,
             max_context=self.max_context,
-            max_step_tokens=max(512, self.streams),
+            max_step_tokens=max(512, streams),
             vocab_size=257,
             page_bytes=0,
         )
@@ -68,9 +75,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return Engine(
             FakeModel(limits=limits, runner=device),
             placement=self.placement,
-            num_slots=self.streams,
+            num_slots=streams,
             max_step_tokens=limits.max_step_tokens,
-            max_requests=self.streams + 16,
+            max_requests=streams + 16,
             depth=self.depth,
         )
 
@@ -147,7 +154,7 @@ async def read_inproc(
 
     tasks = [asyncio.create_task(read(number)) for number in range(case.streams)]
     try:
-        async with asyncio.timeout(OPENING_S):
+        async with asyncio.timeout(case.opening_s):
             await begun.wait()
         yield Window(start, finish)
     finally:
@@ -164,15 +171,24 @@ class Client:
         streams: Sockets, each with one stream.
         max_tokens: Of each answer; 0 asks for none.
         clock: The file of the shared clock, or "".
+        opening_s: Longest that it may take until every stream has begun.
     """
 
-    def __init__(self, port: int, streams: int, max_tokens: int, clock: str) -> None:
+    def __init__(
+        self,
+        port: int,
+        streams: int,
+        max_tokens: int,
+        clock: str = "",
+        opening_s: float = 60.0,
+    ) -> None:
         self._command = (
             sys.executable,
             str(Path(__file__).with_name("pipeline_client.py")),
             *map(str, (port, streams, max_tokens)),
             clock,
         )
+        self._opening_s = opening_s
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Window:
@@ -182,7 +198,7 @@ class Client:
             *self._command, stdin=pipe, stdout=pipe, limit=1 << 28
         )
         try:
-            async with asyncio.timeout(OPENING_S):
+            async with asyncio.timeout(self._opening_s):
                 begun = await self._line()
         except TimeoutError:
             begun = b""
@@ -214,7 +230,7 @@ class Client:
 
 def read_sockets(case: Case, port: int, clock: str) -> Reading:
     """Readers in another process, each behind a WebSocket."""
-    return Client(port, case.streams, case.max_context - 64, clock)
+    return Client(port, case.streams, case.max_context - 64, clock, case.opening_s)
 
 
 @asynccontextmanager
@@ -253,7 +269,7 @@ async def floor_sockets(case: Case, seconds: float = 1.0) -> float:
             socket.send()
 
     pace = Pace(case.step_s, step)
-    async with Client(port, case.streams, 0, "") as window:
+    async with Client(port, case.streams, 0) as window:
         window.open()
         began_s = time.process_time()
         before = sum(socket.number for socket in sockets)
