@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.model, pytest.mark.slow]
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent.parent / "golden" / "smollm2.json").read_text()
 )["chat_cases"]
+README = Path(__file__).parents[2] / "README.md"
 NEAR_TIE = 1e-3
 TOKENS = 16  # of each case; the execution room's own tests go to the end
 
@@ -50,6 +51,24 @@ def test_every_golden_conversation_at_once_gives_the_reference_answers(smollm2: 
             core = engine.stats().core
             assert core.pages_used == 0
             assert core.pages_free + core.pages_cached == core.pages_total
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
+def test_the_question_of_the_readme_is_answered_right(smollm2: Path, dtype: str):
+    case = next(case for case in CASES if case["name"] == "capital")
+    (message,) = case["messages"]
+    assert message["content"] in README.read_text("utf-8")
+
+    async def main() -> None:
+        async with Engine(str(smollm2), dtype=dtype, max_context=512) as engine:
+            params = SamplingParams(temperature=0, max_tokens=24)
+            answer = await engine.generate([ChatMessage(**message)], params)
+            assert "Paris" in answer.text
+            assert answer.finish_reason == "stop"
+            if dtype != "bfloat16":
+                assert answer.token_ids == tuple(case["output_ids"])
 
     asyncio.run(main())
 

@@ -88,8 +88,9 @@ class Decoder:
         """
         weights = self._weights
         angles = self._rotary.at(positions)
-        x = weights.embedding.rows(ids)
-        x = x.to(weights.final_norm.dtype)
+        # Whatever the weights' type, the residual stream is float32: rounded to 8 bits
+        # at each of 60 additions, SmolLM2's two likeliest tokens change places.
+        x = weights.embedding.rows(ids).float()
         for index, layer in enumerate(weights.layers):
             x = self._attend(x, layer, index, attention, angles)
             x = self._mlp(x, layer)
@@ -111,8 +112,8 @@ class Decoder:
         qk = qkv[:, : heads + kv_heads]
         if layer.qk_norm is not None:
             qk = self._norm(qk, None) * layer.qk_norm
-        qk = self._rotary.rotate(qk, angles)
         v = qkv[:, heads + kv_heads :]
+        qk = self._rotary.rotate(qk, angles).to(v.dtype)
         out = attention.attend(index, qk[:, :heads], qk[:, heads:], v)
         return layer.output.add(out.view(len(x), -1), x)
 

@@ -30,7 +30,7 @@ class Projection(Protocol):
 
 
 class DenseProjection:
-    """A projection through torch's own matrix product.
+    """A projection through torch's own matrix product, in the weight's type.
 
     Args:
         weight: [out, in].
@@ -48,11 +48,15 @@ class DenseProjection:
         return sum(part.nbytes for part in parts if part is not None)
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
-        """Project rows."""
-        return torch.nn.functional.linear(x, self.weight, self.bias)
+        """Project rows of any type."""
+        return torch.nn.functional.linear(
+            x.to(self.weight.dtype), self.weight, self.bias
+        )
 
     def add(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-        """Project rows and add them to a residual, in one operator."""
+        """Project rows and add them to a residual, which keeps its type."""
+        if residual.dtype != self.weight.dtype:
+            return residual + self.apply(x)
         if self.bias is not None:
             residual = residual + self.bias
         return torch.addmm(residual, x, self.weight.t())

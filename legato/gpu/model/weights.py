@@ -20,7 +20,7 @@ class LayerWeights:
     """One decoder layer.
 
     Args:
-        input_norm: [hidden].
+        input_norm: [hidden] float32, as all norms are.
         qkv: To queries, keys and values, in this order.
         qk_norm: [heads + kv_heads, head_dim], or None.
         output: Of the attention.
@@ -45,7 +45,7 @@ class DecoderWeights:
     Args:
         embedding: Of tokens.
         layers: In order.
-        final_norm: [hidden].
+        final_norm: [hidden] float32.
         head: To logits.
         rope_factors: [head_dim / 2], or None.
         num_bytes: Memory of all of them.
@@ -74,7 +74,7 @@ def load_weights(
 
     Args:
         checkpoint: Open.
-        dtype: Of the weights.
+        dtype: Of the matrices.
         device: Where they go.
         packing: Makes projections; None chooses.
         progress: Called with the share done, 0 to 1, and what is being done.
@@ -224,7 +224,8 @@ class _Loader:
         return torch.cat([self._stored(name) for name in names])
 
     def _tensor(self, name: str) -> torch.Tensor:
-        tensor = self._stored(name)
+        """Read what is small and is not multiplied by: it stays exact."""
+        tensor = self.checkpoint.parameter(name).to(self.device, torch.float32)
         self.num_bytes += tensor.nbytes
         return tensor
 
