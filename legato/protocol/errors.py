@@ -56,14 +56,21 @@ class InvalidRequest(LegatoError):
 
 
 class UnknownOption(InvalidRequest):
-    """An option that nobody knows, refused by name."""
+    """An option that nobody knows, refused by name.
+
+    Args:
+        option: Its name.
+        known: Options there are; the nearest is named.
+        instead: What serves its purpose here, if anything does.
+    """
 
     code = "unknown_option"
 
-    def __init__(self, option: str, known: Iterable[str]) -> None:
+    def __init__(self, option: str, known: Iterable[str], instead: str = "") -> None:
         self.option = option
         near = get_close_matches(option, list(known), n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; {instead}" if instead else hint
         super().__init__(f"unknown option {option!r}{hint}", field=option)
 
     def __str__(self) -> str:

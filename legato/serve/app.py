@@ -39,7 +39,8 @@ from .socket import Socket
 from .text import TextEndpoint
 
 # Probes and a page's own files carry no key, and tell nothing that a key protects.
-OPEN_PATHS = frozenset({"/health"}) | DEBUG_PATHS | DESCRIPTION_PATHS | PLAYGROUND_PATHS
+PROBES = frozenset({"/health", "/ping", "/version"})
+OPEN_PATHS = PROBES | DEBUG_PATHS | DESCRIPTION_PATHS | PLAYGROUND_PATHS
 RESPONSES_PATH = "/v1/responses"
 SocketHandler = Callable[[Socket, str], Awaitable[None]]
 
@@ -92,8 +93,7 @@ class Application:
                 ("/v1/models", "GET"): catalog.list,
                 ("/admin/batching", "GET"): admin.show_batching,
                 ("/admin/batching", "POST"): admin.change_batching,
-                ("/health", "GET"): self._health.health,
-                ("/metrics", "GET"): self._health.metrics,
+                **self._health.routes(),
                 ("/openapi.json", "GET"): described,
                 **DebugEndpoint(engine, gate).routes(),
                 **(playground() if settings.playground else {}),

@@ -1,6 +1,6 @@
-"""``GET /health`` and ``GET /metrics``: how the server is.
+"""``GET /health``, ``/metrics`` and their like: how the server is.
 
-Both answer from the loop, out of what is known already; neither waits for the device.
+All answer from the loop, out of what is known already; none waits for the device.
 """
 
 import contextlib
@@ -9,9 +9,11 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from ..protocol.errors import EngineClosed
+from ..version import __version__
 from .backend import Backend
 from .exchange import Exchange
 from .gate import Gate
+from .router import Handler
 
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -42,6 +44,16 @@ class Health:
         )
         inside.set_function(lambda: gate.inside)
 
+    def routes(self) -> dict[tuple[str, str], Handler]:
+        """By path and method; ``/ping`` is how some platforms call ``/health``."""
+        return {
+            ("/health", "GET"): self.health,
+            ("/ping", "GET"): self.health,
+            ("/ping", "POST"): self.health,
+            ("/version", "GET"): self.version,
+            ("/metrics", "GET"): self.metrics,
+        }
+
     def count_request(self, route: str, status: int) -> None:
         """Count one answered request."""
         self._requests.labels(route, str(status)).inc()
@@ -58,6 +70,10 @@ class Health:
             report["cause"] = self._engine.failure or CAUSES.get(state, state)
         status = 200 if state == "ready" else 503
         await exchange.respond(status, msgspec.json.encode(report))
+
+    async def version(self, exchange: Exchange) -> None:
+        """``GET /version``."""
+        await exchange.respond(200, msgspec.json.encode({"version": __version__}))
 
     async def metrics(self, exchange: Exchange) -> None:
         """``GET /metrics``, the engine's and the front end's own."""

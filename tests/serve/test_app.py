@@ -102,7 +102,8 @@ async def test_without_a_key_that_fits_only_health_answers(call, make_app):
     assert wrong.error["code"] == "invalid_api_key"
     assert (await call("GET", "/v1/models", app=app)).status == 401
     assert (await call("GET", "/metrics", app=app)).status == 401
-    assert (await call("GET", "/health", app=app)).status == 200
+    for probe in ("/health", "/ping", "/version"):
+        assert (await call("GET", probe, app=app)).status == 200
     for key in ("right", "other"):
         headers = {"authorization": f"Bearer {key}"}
         assert (await call("POST", CHAT, HELLO, headers, app=app)).status == 200

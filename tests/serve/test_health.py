@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from legato.protocol.errors import EngineClosed
+from legato.version import __version__
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +27,18 @@ async def test_any_other_state_is_503_with_its_cause(call, engine, state):
     assert answer.json["cause"]
     if state == "failed":
         assert answer.json["cause"] == "out of memory"
+
+
+async def test_a_ping_is_answered_as_a_health_check(call, engine):
+    for method in ("GET", "POST"):
+        answer = await call(method, "/ping")
+        assert (answer.status, answer.json["status"]) == (200, "ready")
+    engine.state = "failed"
+    assert (await call("POST", "/ping")).status == 503
+
+
+async def test_the_version_is_the_packages(call):
+    assert (await call("GET", "/version")).json == {"version": __version__}
 
 
 async def test_a_closed_gate_reads_as_draining(call, app):

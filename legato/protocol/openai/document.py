@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from ..errors import InvalidRequest, UnknownOption
+from .hints import HINTS
 
 encode = msgspec.json.encode
 
@@ -81,6 +82,8 @@ def refuse_unsupported(
         # An empty list or object says no more than leaving the field out.
         allowed = " or ".join(encode(v).decode() for v in values if v not in ([], {}))
         text = f"only {allowed} is supported" if allowed else "is not supported"
+        if name in HINTS:
+            text = f"{text}; {HINTS[name]}"
         raise _coded(
             InvalidRequest(f"{text}; leave it out", field=f"{where}{name}"),
             "unsupported_parameter",
@@ -101,7 +104,8 @@ def explain(
         if "missing" in text:
             missing = InvalidRequest("is required", field=field)
             return _coded(missing, "missing_required_parameter")
-        unknown = UnknownOption(name["name"], known_at(kind, inner))
+        instead = HINTS.get(name["name"], "")
+        unknown = UnknownOption(name["name"], known_at(kind, inner), instead)
         unknown.field = field
         return unknown
     text = text[:1].lower() + text[1:]

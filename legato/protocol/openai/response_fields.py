@@ -5,8 +5,28 @@ They are OpenAI's; ``resumable`` and ``credit``, for sockets alone, are ours.
 
 from typing import Any
 
+from .document import Wire
 from .formats import TextFields
 from .scheduling import SchedulingFields
+
+
+class Reasoning(Wire, kw_only=True):
+    """``reasoning``: there is none, so that only none can be asked for."""
+
+    effort: Any = None
+    summary: Any = None
+    generate_summary: Any = None
+    context: Any = None
+    mode: Any = None
+
+
+REASONING_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "effort": ("none",),
+    "summary": (),
+    "generate_summary": (),
+    "context": ("auto",),
+    "mode": ("standard",),
+}
 
 
 class CreateFields(SchedulingFields, kw_only=True):
@@ -33,7 +53,7 @@ class CreateFields(SchedulingFields, kw_only=True):
     tool_choice: str | dict[str, Any] | None = None
     max_tool_calls: Any = None
     text: TextFields | None = None
-    reasoning: Any = None
+    reasoning: Reasoning | None = None
     truncation: Any = None
     service_tier: Any = None
     context_management: Any = None
@@ -70,7 +90,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "conversation": (),
     "prompt": (),
     "max_tool_calls": (),
-    "reasoning": ({},),
     "truncation": ("disabled",),
     "service_tier": ("auto", "default"),
     "context_management": ([],),

@@ -17,6 +17,7 @@ from .input_listing import listed
 from .response_fields import (
     NAMES,
     NEUTRAL,
+    REASONING_NEUTRAL,
     SOCKET_NEUTRAL,
     CreateBody,
     CreateFields,
@@ -81,7 +82,7 @@ def read_fields(
     Raises:
         InvalidRequest: Names the field at fault.
     """
-    refuse_unsupported(request, NEUTRAL)
+    check_neutral(request)
     if request.input is None and needs_input:
         raise InvalidRequest("is required", field="input")
     params = sampling_params(
@@ -116,6 +117,17 @@ def read_fields(
     )
 
 
+def check_neutral(request: CreateFields) -> None:
+    """Refuse what has no effect here, unless it asks for none.
+
+    Raises:
+        InvalidRequest: Names the field.
+    """
+    refuse_unsupported(request, NEUTRAL)
+    if request.reasoning is not None:
+        refuse_unsupported(request.reasoning, REASONING_NEUTRAL, "reasoning.")
+
+
 def wanted_logprobs(request: CreateFields) -> int | None:
     """Read how many of the likeliest tokens to report; None reports nothing.
 
@@ -138,6 +150,10 @@ def echo_of(request: CreateFields, params: SamplingParams) -> dict[str, Any]:
         "metadata": request.metadata or {},
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "previous_response_id": request.previous_response_id,
+        "reasoning": {
+            "effort": request.reasoning and request.reasoning.effort,
+            "summary": None,
+        },
         "prompt_cache_key": request.prompt_cache_key,
         "safety_identifier": request.safety_identifier,
         "store": request.store is not False,

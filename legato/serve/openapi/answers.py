@@ -131,7 +131,7 @@ class Response(Wire):
     parallel_tool_calls: bool
     previous_response_id: str | None
     prompt_cache_key: str | None
-    reasoning: dict[str, None]
+    reasoning: dict[str, str | None]
     safety_identifier: str | None
     service_tier: str
     store: bool
@@ -187,6 +187,12 @@ class HealthReport(Wire, omit_defaults=True):
     status: Literal["ready", "starting", "draining", "failed", "closed"]
     model: str
     cause: str = ""
+
+
+class VersionReport(Wire):
+    """The version."""
+
+    version: str
 
 
 class BatchingShown(Wire):

@@ -28,6 +28,7 @@ WITHOUT_EFFECT: Mapping[type, Neutral] = {
     messages.Message: messages.NEUTRAL,
     messages.Part: messages.PART_NEUTRAL,
     response_fields.CreateBody: response_fields.NEUTRAL,
+    response_fields.Reasoning: response_fields.REASONING_NEUTRAL,
     response_tools.FlatFunction: response_tools.NEUTRAL,
 }
 """Fields that are known and without effect, with the values at which they pass."""
@@ -188,6 +189,26 @@ OPEN = (
         says="Tell whether the server is ready.",
         gives={JSON: answers.HealthReport},
         fails=(503,),
+        needs_key="never",
+    ),
+    *(
+        Operation(
+            path="/ping",
+            method=method,
+            name=f"ping{method.capitalize()}",
+            says="Tell the same, as some platforms ask it.",
+            gives={JSON: answers.HealthReport},
+            fails=(503,),
+            needs_key="never",
+        )
+        for method in ("GET", "POST")
+    ),
+    Operation(
+        path="/version",
+        method="GET",
+        name="readVersion",
+        says="Tell the server's version.",
+        gives={JSON: answers.VersionReport},
         needs_key="never",
     ),
     Operation(

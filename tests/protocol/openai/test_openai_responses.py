@@ -57,6 +57,36 @@ def test_logprobs_come_with_a_number_or_by_inclusion():
     assert caught.value.field == "include"
 
 
+def test_reasoning_can_only_be_asked_not_to_be():
+    silent = {"effort": None, "summary": None}
+    assert create().echo["reasoning"] == silent
+    for said in ({}, silent, {"effort": "none"}):
+        asked = create(reasoning=said)
+        assert asked.echo["reasoning"] == {**silent, **said}
+    for name, value in (("effort", "low"), ("summary", "auto")):
+        with pytest.raises(InvalidRequest) as caught:
+            create(reasoning={name: value})
+        assert caught.value.field == f"reasoning.{name}"
+    with pytest.raises(InvalidRequest, match="does not reason"):
+        create(reasoning={"effort": "high"})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("guided_json", "text.format"),
+        ("guided_choice", "enum"),
+        ("guided_regex", "pattern"),
+        ("structured_outputs", "json_schema"),
+        ("conversation", "previous_response_id"),
+    ],
+)
+def test_a_field_of_other_servers_is_refused_with_what_to_write_instead(name, instead):
+    with pytest.raises(InvalidRequest, match=instead) as caught:
+        create(**{name: {"type": "object"}})
+    assert caught.value.field == name
+
+
 def test_a_prompt_is_instructions_then_what_was_said_then_what_is_new():
     earlier = (ChatMessage("user", "a"), ChatMessage("assistant", "b"))
     made = create(instructions="be brief", previous_response_id="resp_1")
