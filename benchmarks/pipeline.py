@@ -9,11 +9,13 @@ for a second, and then measures:
 - tokens_per_s: received by the readers, beside paced_tokens_per_s, the device's pace;
 - deliver_ms: from the end of the step that sampled a token until its reader has it;
 - kib_per_stream: growth of resident memory when all streams run;
-- floor_us_per_token: what a bare loop spends that does only the same sends.
+- floor_us_per_token, floor_ms_p99: what a bare loop spends that does only the same
+  sends, and how long its readers wait.
 
 Readers are tasks in the engine's own loop (inproc), or WebSockets of a client process
 on the same machine (ws), which takes its share of the same cores. Depth 1 shows what
-planning a step ahead is worth. The last line is one JSON object.
+planning a step ahead is worth. ``--awake`` keeps the cores from sleeping, see
+awake.py. The last line is one JSON object.
 """
 
 import argparse
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from awake import awake
 
 Row = dict[str, Any]
 
@@ -44,6 +47,7 @@ COLUMNS = (
     ("paced_tokens_per_s", 18, ",d"),
     ("deliver_ms_p50", 14, ".2f"),
     ("deliver_ms_p99", 14, ".2f"),
+    ("floor_ms_p99", 12, ".2f"),
     ("kib_per_stream", 14, ".1f"),
     ("cpu_share", 9, ".0%"),
 )
@@ -117,12 +121,14 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--awake", action="store_true")
     options = parser.parse_args()
     print("  ".join(f"{name:>{width}}" for name, width, _ in COLUMNS))
     rows: list[Row] = []
-    for case in cases(options):
-        rows.append(run(case, options.repeats))
-        show(rows[-1])
+    with awake(options.awake):
+        for case in cases(options):
+            rows.append(run(case, options.repeats))
+            show(rows[-1])
     versions = ("msgspec", "uvicorn", "uvloop", "websockets")
     result = {
         "benchmark": "pipeline",
@@ -132,6 +138,7 @@ def main() -> None:
         "load_average": psutil.getloadavg(),
         "versions": {name: version(name) for name in versions},
         "repeats": options.repeats,
+        "awake": options.awake,
         "rows": rows,
     }
     print(json.dumps(result))

@@ -38,12 +38,15 @@ async def run_case(case: Case) -> dict[str, Any]:
         if case.readers == "inproc":
             async with engine:
                 row = await measure(case, engine, read_inproc(case, engine, clock))
-                floor_us = await floor_inproc(case.streams, case.step_s, 1.0)
+                floor = await floor_inproc(case.streams, case.step_s, 1.0)
         else:
             async with served(engine, case) as port:
                 row = await measure(case, engine, read_sockets(case, port, clock))
-            floor_us = await floor_sockets(case)
-        return row | {"floor_us_per_token": round(floor_us, 2)}
+            floor = await floor_sockets(case)
+        return row | {
+            "floor_us_per_token": round(floor.us_per_token, 2),
+            "floor_ms_p99": round(percentile(sorted(floor.delays_ms), 0.99), 3),
+        }
 
 
 async def measure(case: Case, engine: Engine, reading: Reading) -> dict[str, Any]:

@@ -9,12 +9,27 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import cast
 
 FRAME = (
     b'{"type":"response.output_text.delta","item_id":"msg_%032d","output_index":0,'
     b'"content_index":0,"delta":"A","logprobs":[],"sequence_number":%d}'
 )
+
+
+@dataclass
+class Floor:
+    """What a bare loop does.
+
+    Args:
+        us_per_token: CPU time.
+        delays_ms: From the end of a step until each reader has its token; of readers
+            in the loop.
+    """
+
+    us_per_token: float = 0.0
+    delays_ms: list[float] = field(default_factory=list[float])
 
 
 class Pace:
@@ -29,6 +44,7 @@ class Pace:
         self._step_s = step_s
         self._on_step = on_step
         self._loop = asyncio.get_running_loop()
+        self.ended_s = 0.0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -43,14 +59,16 @@ class Pace:
         while not self._stopped.is_set():
             due_s = max(due_s + self._step_s, time.perf_counter())
             time.sleep(max(0.0, due_s - time.perf_counter()))
+            self.ended_s = due_s
             self._loop.call_soon_threadsafe(self._on_step)
 
 
-async def floor_inproc(streams: int, step_s: float, seconds: float) -> float:
-    """CPU microseconds a token takes from the loop to a task that awaits it."""
+async def floor_inproc(streams: int, step_s: float, seconds: float) -> Floor:
+    """Measure a token's way from the loop to a task that awaits it."""
     loop = asyncio.get_running_loop()
     waiting: list[asyncio.Future[int]] = [loop.create_future() for _ in range(streams)]
     tokens = 0
+    floor = Floor()
 
     async def read(number: int) -> None:
         nonlocal tokens
@@ -58,6 +76,8 @@ async def floor_inproc(streams: int, step_s: float, seconds: float) -> float:
             await waiting[number]
             waiting[number] = loop.create_future()
             tokens += 1
+            if number % 8 == 0:
+                floor.delays_ms.append(1e3 * (time.perf_counter() - pace.ended_s))
 
     def step() -> None:
         for future in waiting:
@@ -74,7 +94,8 @@ async def floor_inproc(streams: int, step_s: float, seconds: float) -> float:
     for reader in readers:
         reader.cancel()
     await asyncio.wait(readers)
-    return 1e6 * spent_s / max(1, got)
+    floor.us_per_token = 1e6 * spent_s / max(1, got)
+    return floor
 
 
 class BareSocket(asyncio.Protocol):

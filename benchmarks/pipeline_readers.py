@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 from pipeline_device import Follower, PacedDevice, StepClock
-from pipeline_floor import BareSocket, Pace
+from pipeline_floor import BareSocket, Floor, Pace
 
 from legato import Engine, FakeModel, SamplingParams
 from legato.protocol.steps import RunnerLimits
@@ -255,8 +255,8 @@ async def served(engine: Engine, case: Case) -> AsyncGenerator[int]:
         await serving
 
 
-async def floor_sockets(case: Case, seconds: float = 1.0) -> float:
-    """CPU microseconds a token takes from a bare loop onto a socket."""
+async def floor_sockets(case: Case, seconds: float = 1.0) -> Floor:
+    """Measure a token's way from a bare loop onto a socket."""
     loop = asyncio.get_running_loop()
     sockets: list[BareSocket] = []
     server = await loop.create_server(
@@ -278,4 +278,4 @@ async def floor_sockets(case: Case, seconds: float = 1.0) -> float:
         sent = sum(socket.number for socket in sockets) - before
     await asyncio.to_thread(pace.stop)
     server.close()
-    return 1e6 * spent_s / max(1, sent)
+    return Floor(1e6 * spent_s / max(1, sent))

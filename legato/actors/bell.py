@@ -59,11 +59,12 @@ class Bell:
     def heard(self) -> asyncio.Future[None]:
         """Return what is to be awaited for the next ring, at once.
 
+        Only in the bell's own loop; whoever may be elsewhere calls ``check`` first.
+
         Raises:
-            MailboxMisused: Another task waits, or this is another loop.
+            MailboxMisused: Another task waits.
         """
         if self._sleeper is not None and not self._sleeper.done():
             raise MailboxMisused(f"{self._name} has one reader, and a second one waits")
-        self.check()
         sleeper = self._sleeper = self._loop.create_future()
         return sleeper

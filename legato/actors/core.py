@@ -131,6 +131,11 @@ class ThreadCore:
             target=self._run, name="legato-core", daemon=True
         )
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
     async def start(self) -> Address[Order]:
         """Start the thread."""
         self._switching.shorten()

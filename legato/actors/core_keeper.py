@@ -47,6 +47,7 @@ class CoreKeeper:
         self._orders: Address[Order] | None = None
         self._lost: asyncio.Event = asyncio.Event()
         self._cause = Failure("", "")
+        self._retired = False
 
     @property
     def core(self) -> Core | None:
@@ -87,6 +88,8 @@ class CoreKeeper:
         """Replace each core that is lost, until cancelled or past the limit."""
         while True:
             await self._lost.wait()
+            if self._retired:
+                return
             core = self._core
             if core is not None:
                 core.stop()
@@ -103,9 +106,15 @@ class CoreKeeper:
                 self._cause = Failure.of(error)
                 self._lost.set()
 
-    async def stop(self) -> None:
-        """End the core and wait until it has left."""
+    def retire(self) -> None:
+        """Ask the core to end, and put none in its place. Idempotent."""
+        self._retired = True
         self._line.close()
         if self._core is not None:
             self._core.stop()
+
+    async def stop(self) -> None:
+        """End the core and wait until it has left."""
+        self.retire()
+        if self._core is not None:
             await self._core.join()

@@ -6,6 +6,7 @@ parent does, and its death is reported like that of any other core.
 """
 
 import asyncio
+import logging
 import os
 import pickle
 import socket
@@ -25,6 +26,8 @@ from ..protocol.errors import EngineFailed, Failure, InvalidSetting
 from .blocking import in_thread
 from .core import CoreSpec
 from .orders import Order
+
+log = logging.getLogger("legato.core")
 
 MAX_REPORTS = 64
 LEAVE_S = 20.0
@@ -117,18 +120,26 @@ class ProcessCore:
     async def _pass_on(self) -> None:
         assert self._inbox is not None, "started after the inbox is open"
         told = False
+        broken: Exception | None = None
         while True:
             try:
-                batch = await self._inbox.drain()
+                for report in await self._inbox.drain():
+                    told = told or report.lost is not None
+                    self._put(report)
             except (MailboxBroken, MailboxClosed):
                 break
-            for report in batch:
-                told = told or report.lost is not None
-                self._put(report)
+            except Exception as error:
+                # What was not passed on is missing for good; the next core, which is
+                # told what readers have, makes it again.
+                log.exception("the reports of a core cannot be passed on")
+                broken = error
+                break
+        if broken is not None and self._child is not None:
+            self._child.kill()
         if not (self._stopping or told):
             await self._reap()
-            failure = Failure.of(EngineFailed(self._obituary()))
-            self._put(CoreReport(lost=failure))
+            cause = broken or EngineFailed(self._obituary())
+            self._put(CoreReport(lost=Failure.of(cause)))
 
     def _spawn(self, orders: socket.socket, reports: socket.socket) -> None:
         # Kept at once: a start that is cancelled must still find it, to end it.

@@ -71,7 +71,7 @@ class Detokenizer:
             try:
                 self._deliver(outputs, began_s)
             except Exception as error:
-                self._spoil(outputs, error)
+                self._lose(outputs, error)
         self._tell()
 
     def _tell(self) -> None:
@@ -81,6 +81,28 @@ class Detokenizer:
             self._untold.popleft()
 
     def _deliver(self, outputs: Sequence[StepOutput], began_s: float) -> None:
+        if len(outputs) > 1 or not self._arrive(outputs[0], began_s):
+            self._gather(outputs, began_s)
+        if self._tracer.on:
+            self._trace(outputs, began_s)
+
+    def _arrive(self, output: StepOutput, now_s: float) -> bool:
+        """Deliver one step's tokens, in one pass, if it brings nothing else."""
+        requests = output.requests
+        if output.ended or output.logprobs or len(set(requests)) < len(requests):
+            return False
+        find = self._streams.by_request.get
+        for request, token in zip(requests, output.tokens, strict=True):
+            stream = find(request)
+            if stream is not None:
+                try:
+                    stream.arrive(token, now_s)
+                except Exception as error:
+                    self._spoil(stream, error)
+        return True
+
+    def _gather(self, outputs: Sequence[StepOutput], began_s: float) -> None:
+        """Deliver all that came, each stream's together."""
         touched: list[OpenStream] = []
         ends: dict[int, Ended] = {}
         find = self._streams.by_request.get
@@ -103,11 +125,12 @@ class Detokenizer:
                     if not stream.num_fresh:
                         touched.append(stream)
         for stream in touched:
-            self._settle(stream, ends.get(stream.request) if ends else None, began_s)
-        if self._tracer.on:
-            self._trace(outputs, began_s)
+            try:
+                stream.settle(ends.get(stream.request), began_s)
+            except Exception as error:
+                self._spoil(stream, error)
 
-    def _spoil(self, outputs: Sequence[StepOutput], error: Exception) -> None:
+    def _lose(self, outputs: Sequence[StepOutput], error: Exception) -> None:
         """End the streams of output that could not be delivered.
 
         How much of it was is not known, and a gap in a text would be worse than an end.
@@ -136,13 +159,9 @@ class Detokenizer:
                     requests=(ended.request,),
                 )
 
-    def _settle(self, stream: OpenStream, ended: Ended | None, now_s: float) -> None:
-        """Whatever breaks here breaks one stream, and costs the others nothing."""
+    def _spoil(self, stream: OpenStream, error: Exception) -> None:
+        """Whatever breaks in one stream costs the others nothing."""
         try:
-            stream.settle(ended, now_s)
-        except Exception as error:
-            try:
-                stream.spoil(error)
-            except Exception:
-                log.exception("request %d cannot be ended", stream.request)
-                self._streams.drop(stream)
+            stream.spoil(error)
+        except Exception as worse:
+            self._streams.drop(stream, worse)

@@ -5,10 +5,13 @@ came. Lives in the loop it measures.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from time import perf_counter
 
 from .histogram import Histogram
+
+log = logging.getLogger("legato.lag")
 
 PERIOD_S = 0.25
 
@@ -49,4 +52,8 @@ class LoopLag:
         self.last_s = max(0.0, now_s - self._due_s)
         self.histogram.observe(self.last_s)
         self._arm(loop)
-        self._on_tick(now_s)
+        try:
+            self._on_tick(now_s)
+        except Exception:
+            # Figures are worth less than the engine; the next ones may come right.
+            log.exception("the metrics cannot be brought up to date")

@@ -8,8 +8,6 @@ import asyncio
 import logging
 import time
 
-from msgspec import structs
-
 from ..protocol.amend import Amend
 from ..protocol.errors import Failure, LegatoError
 from ..protocol.requests import (
@@ -25,6 +23,7 @@ from ..protocol.requests import (
 from ..protocol.steps import TokenLogprobs
 from .backlog import Backlog, Wait
 from .bell import Bell
+from .cadence import Cadence
 from .flow import Flow
 from .observer import StreamObserver
 from .orders import OrderLine
@@ -81,7 +80,7 @@ class OpenStream:
         self._lags = False
         self.flow = Flow(generate.request, core)
         self.terms = Terms(core)
-        self._token_at_s = 0.0
+        self._cadence = Cadence(self.stages, self._wait, observer)
         self._last: Delta | None = None
         self.bell = Bell(f"stream {generate.request}")
         self._decided = asyncio.Event()
@@ -101,7 +100,7 @@ class OpenStream:
         await self._decided.wait()
 
     def note_admitted(self, order: Admit) -> None:
-        """Keep what the core was told, for the next one; then what came before it."""
+        """Keep what the core was told, for the next one; then tell what came before."""
         self.admit = self.terms.open(order)
         self._decided.set()
         self.flow.open()
@@ -118,10 +117,7 @@ class OpenStream:
             self.admit = self.terms.amend(self.admit, amend)
 
     def take(self) -> Delta | None:
-        """Take what is new, decoded now and in one piece; None if nothing is.
-
-        A reader that lags so costs one decoding, not one for each token.
-        """
+        """Take what is new, decoded now, in one piece however much; or None."""
         if self._last is not None:
             delta, self._last = self._last, None
             return delta
@@ -133,6 +129,13 @@ class OpenStream:
             self.flow.lag(False)
         try:
             if not self._matching:
+                if len(self.arrived) == 1 and not self.arrived_logprobs:
+                    token = self.arrived.pop()
+                    text = self._text.pass_on(token)
+                    if text is not None:
+                        self._emitted.append(token)
+                        return Delta(text, (token,))
+                    self.arrived.append(token)
                 self._push(False)
             text, ids, logprobs = self._text.take()
         except Exception as error:
@@ -142,10 +145,19 @@ class OpenStream:
         new = text or ids or self.flow.is_out
         return Delta(text, ids, logprobs) if new else None
 
-    def settle(self, ended: Ended | None, now_s: float) -> None:
-        """Let the reader have what arrived, with the end if there is one.
+    def arrive(self, token: int, now_s: float) -> None:
+        """Let the reader have one token; as ``settle`` does, if nothing else came."""
+        self.arrived.append(token)
+        if self.ended or self._matching or self.flow.ration is not None:
+            self.num_fresh += 1
+            self.settle(None, now_s)
+        else:
+            self._cadence.note(1, now_s)
+            self._unread += 1
+            self._announce()
 
-        One call for all that arrived in one turn, however many steps it was.
+    def settle(self, ended: Ended | None, now_s: float) -> None:
+        """Let the reader have all that arrived in one turn, with the end if it came.
 
         Args:
             ended: The terminal event, if it came.
@@ -161,17 +173,21 @@ class OpenStream:
                 self.arrived, self.arrived_logprobs, fresh, ended
             )
         if fresh:
-            self._observe(fresh, now_s)
+            self._cadence.note(fresh, now_s)
             self._unread += fresh
             if self._matching:
                 self._push(ended is not None and ended.end_token)
         if ended is not None:
             self.end(ended)
         elif fresh:
-            if self._unread > PAUSE_AT_TOKENS and not self._lags:
-                self._lags = True
-                self.flow.lag(True)
-            self.bell.ring()
+            self._announce()
+
+    def _announce(self) -> None:
+        """Wake the reader; one that lags too far is to be waited for."""
+        if self._unread > PAUSE_AT_TOKENS and not self._lags:
+            self._lags = True
+            self.flow.lag(True)
+        self.bell.ring()
 
     def _push(self, end_token: bool) -> None:
         """Turn what arrived into text; the last may be an end token, which is none."""
@@ -218,8 +234,7 @@ class OpenStream:
         text, ids, logprobs = self._text.take()
         self._last = Delta(text, ids, logprobs) if text or ids else None
         self.failure = error
-        usage = usage or Usage(0, len(self._emitted))
-        self._close(FinishReason.ERROR, usage)
+        self._close(FinishReason.ERROR, usage or Usage(0, len(self._emitted)))
 
     def spoil(self, error: Exception) -> None:
         """End a stream whose text cannot be made; it costs the others nothing.
@@ -243,9 +258,7 @@ class OpenStream:
             self.end(Ended(self.request, FinishReason.CANCELLED, usage))
         else:
             emitted = (*self._emitted, *self.arrived, *self.flow.withheld)
-            most = max(admit.max_tokens, len(emitted))
-            admit = structs.replace(admit, emitted=emitted, max_tokens=most)
-            self._core.put_nowait(admit)
+            self._core.put_nowait(admit.resumed(emitted))
             self.flow.repeat()
 
     def cancel(self) -> None:
@@ -259,28 +272,28 @@ class OpenStream:
             self._core.put_urgent(Cancel(self.request))
 
     def abandon(self) -> None:
-        """Note that nobody reads it any more; what it ends with is nobody's."""
+        """Note that nobody reads it any more: that is its end, if it had none."""
         self.bell.listen(None)
-        self._wait.end()
+        if not self.ended:
+            num_prompt = 0 if self.admit is None else len(self.admit.prompt)
+            usage = Usage(num_prompt, len(self._emitted) + len(self.arrived))
+            self._close(FinishReason.CANCELLED, usage)
 
-    def _close(self, reason: FinishReason, usage: Usage) -> None:
+    def break_off(self, error: LegatoError) -> None:
+        """End with an error, whatever else is broken; what has no text is lost."""
+        self.failure, self._last = error, None
+        self._shut()
+        self.bell.listen(None)  # it may be what breaks; a task that waits is woken
+        self.bell.ring()
+
+    def _shut(self) -> None:
         self.ended = True
         self.flow.close()
         self._decided.set()
         self._wait.end()
+
+    def _close(self, reason: FinishReason, usage: Usage) -> None:
+        self._shut()
         self.stages.ended_s = time.perf_counter()
         self._observer.ended(reason, usage, self.stages)
         self.bell.ring()
-
-    def _observe(self, num_tokens: int, now_s: float) -> None:
-        if self._token_at_s:
-            gap_s = (now_s - self._token_at_s) / num_tokens
-            self._observer.token_gap(gap_s, num_tokens)
-        else:
-            self._wait.end()
-            self.stages.first_token_s = now_s
-            self._observer.first_token(now_s - self.generate.created_s)
-            if num_tokens > 1:
-                # What comes merged with the first token comes at once.
-                self._observer.token_gap(0.0, num_tokens - 1)
-        self._token_at_s = now_s

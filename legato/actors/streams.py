@@ -3,6 +3,7 @@
 From the request to its reader's leaving. All of it lives in the front end's loop.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 
 from ..protocol.errors import Failure, LegatoError
@@ -12,6 +13,8 @@ from .observer import StreamObserver
 from .open_stream import OpenStream
 from .orders import OrderLine
 from .text import Vocabulary
+
+log = logging.getLogger("legato.streams")
 
 
 class Streams:
@@ -79,14 +82,17 @@ class Streams:
             except LegatoError as error:
                 stream.fail(error)
 
-    def drop(self, stream: OpenStream) -> None:
-        """Give up a stream that cannot even be ended; its reader is told nothing."""
-        stream.ended = True
-        self._core.put_urgent(Cancel(stream.request))
+    def drop(self, stream: OpenStream, error: Exception) -> None:
+        """Give up a stream that cannot even be ended; its reader gets the error."""
+        log.error("request %d cannot be ended", stream.request, exc_info=error)
         self._open.pop(stream.request, None)
-        stream.abandon()
+        self._core.put_urgent(Cancel(stream.request))
+        stream.break_off(Failure.of(error).error())
 
     def fail_all(self, failure: Failure) -> None:
-        """End every stream with an error."""
+        """End every stream with an error, whatever happens to any of them."""
         for stream in self:
-            stream.fail(failure.error())
+            try:
+                stream.fail(failure.error())
+            except Exception as error:
+                self.drop(stream, error)

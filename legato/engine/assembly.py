@@ -119,6 +119,11 @@ class Assembly:
         self.supervisor.start("detokenizer", detokenizer.run)
         self.supervisor.start("tokenizer", tokenizer.run)
 
+    def fail(self, failure: Failure) -> None:
+        """End every stream; the core computes for nobody now, and is told to end."""
+        self.streams.fail_all(failure)
+        self.keeper.retire()
+
     async def stop(self, failure: Failure) -> None:
         """End every stream with the failure, then every actor; leave nothing."""
         if hasattr(self, "streams"):

@@ -11,7 +11,7 @@ from ..actors.blocking import in_thread, to_the_end
 from ..gpu.checkpoint_model import CheckpointModel
 from ..gpu.fake_model import FakeModel
 from ..gpu.source import Model, Progress
-from ..protocol.errors import EngineClosed, EngineFailed, Failure, MailboxMisused
+from ..protocol.errors import EngineClosed, Failure, MailboxMisused
 from .assembly import Assembly
 from .core_view import CoreView
 from .door import Door
@@ -162,13 +162,14 @@ class Lifetime:
         if self.door.state in ("ready", "draining"):
             self.door.state = "failed"
             self.door.failure = failure.message
-            self.assembly.streams.fail_all(failure)
+            self.assembly.fail(failure)
             self.core.close()
 
     async def _watch_actors(self) -> None:
         try:
             await self.assembly.supervisor.wait()
-        except EngineFailed as error:
+        except Exception as error:
+            # Its own failing too: nobody would hear any more that an actor is gone.
             self._fail(Failure.of(error))
 
 

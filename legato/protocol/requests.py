@@ -75,6 +75,11 @@ class Admit(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     ttft_deadline_s: float = 0.0
     total_deadline_s: float = 0.0
 
+    def resumed(self, emitted: tuple[int, ...]) -> "Admit":
+        """Return it for a new core, which is to go on from these tokens."""
+        most = max(self.max_tokens, len(emitted))
+        return msgspec.structs.replace(self, emitted=emitted, max_tokens=most)
+
 
 class Cancel(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     """End a request early. Unknown or ended requests are ignored.

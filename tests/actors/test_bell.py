@@ -95,10 +95,8 @@ def test_another_loop_is_refused():
     async def body() -> None:
         bell = Bell("it")
 
-        def elsewhere() -> None:
-            asyncio.run(wait(bell))
-
+        bell.check()
         with pytest.raises(MailboxMisused, match="another event loop"):
-            await asyncio.to_thread(elsewhere)
+            await asyncio.to_thread(bell.check)
 
     perform(body)

@@ -346,6 +346,58 @@ def test_output_for_a_reader_that_left_is_nobodys():
     perform(body)
 
 
+def test_a_reader_that_leaves_early_is_counted_as_cancelled_once():
+    async def body(desk: Desk) -> None:
+        stream = desk.open()
+        desk.step(b"abc")
+        desk.streams.forget(1)
+        desk.step(b"late", ended=end())
+        assert desk.ears.ends == [(FinishReason.CANCELLED, Usage(2, 3))]
+        assert stream.ended
+        desk.open(2)
+        desk.step(b"", 2, Ended(2, FinishReason.STOP, Usage(2, 0)))
+        desk.streams.forget(2)
+        assert [reason for reason, _ in desk.ears.ends][1:] == [FinishReason.STOP]
+
+    perform(body)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_stream_that_cannot_even_be_ended_gives_its_reader_the_error(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(desk: Desk) -> None:
+        broken, whole = desk.open(1), desk.open(2)
+        reading = asyncio.create_task(read_all(broken))
+        if waits:
+            await asyncio.sleep(0)
+        for name in ("arrive", "spoil"):
+            monkeypatch.setattr(broken, name, lambda *_: 1 // 0)
+        both = (Emitted(1, 66), Emitted(2, 67))
+        desk.detokenizer.handle([CoreReport(output=StepOutput.of(both))])
+        assert (await read(whole)).text == "C"
+        assert await reading == []
+        assert isinstance(broken.failure, EngineFailed)
+        assert Cancel(1) in desk.sent()
+        assert len(desk.streams) == 1
+
+    perform(body)
+
+
+def test_one_stream_that_cannot_be_failed_keeps_no_other_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async def body(desk: Desk) -> None:
+        broken, whole = desk.open(1), desk.open(2)
+        monkeypatch.setattr(broken, "fail", lambda *_: 1 // 0)
+        desk.streams.fail_all(Failure.of(EngineFailed("gone")))
+        for stream in (broken, whole):
+            assert await read_all(stream) == []
+            assert isinstance(stream.failure, EngineFailed)
+
+    perform(body)
+
+
 def test_a_cancel_before_admission_ends_at_once_and_asks_nobody():
     async def body(desk: Desk) -> None:
         stream = desk.open()

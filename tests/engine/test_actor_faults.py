@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from legato import Engine, EngineFailed, FakeModel, FinishReason, SamplingParams
+from legato.actors.core import ThreadCore
 from legato.actors.core_keeper import CoreKeeper
+from legato.actors.core_process import ProcessCore
 from legato.actors.detokenizer import Detokenizer
 from legato.actors.open_stream import OpenStream
 from legato.actors.streams import Streams
+from legato.actors.supervisor import Supervisor
 from legato.actors.tokenizer import Tokenizer
 from legato.engine.assembly import Assembly
 from legato.engine.core_view import CoreView
@@ -35,6 +38,7 @@ IN_CORE = [
     "scheduler reports",
     "scheduler measures",
     "executor takes",
+    "completion takes",
     "device launches",
     "device steps",
 ]
@@ -80,6 +84,10 @@ async def live_through(engine: Engine, aftermath: Any) -> None:
     assert engine.state == "ready"
 
 
+def breaks_device(place: str) -> bool:
+    return place.startswith(("device", "executor", "completion"))
+
+
 @pytest.mark.parametrize("place", IN_CORE)
 def test_an_exception_in_the_core_costs_a_pause(
     place: str, aftermath: Any, broken_core: Any, tmp_path: Path
@@ -87,7 +95,7 @@ def test_an_exception_in_the_core_costs_a_pause(
     async def body(engine: Engine) -> None:
         await live_through(engine, aftermath)
         stats = engine.stats()
-        device = place.startswith(("device", "executor"))
+        device = breaks_device(place)
         assert (stats.core.restarts, stats.core_restarts) == (device, not device)
 
     build = partial(broken_core.build, place, str(tmp_path / "broken"))
@@ -103,11 +111,20 @@ def test_an_exception_in_the_core_process_costs_a_pause(
     async def body(engine: Engine) -> None:
         await live_through(engine, aftermath)
         stats = engine.stats()
-        device = place.startswith(("device", "executor"))
+        device = breaks_device(place)
         assert (stats.core.restarts, stats.core_restarts) == (device, not device)
 
     build = partial(broken_core.build, place, str(tmp_path / "broken"))
     aftermath.play(body, FakeModel(runner=build), placement="process")
+
+
+def test_reports_that_are_not_passed_on_cost_a_pause(aftermath: Any, broken_core: Any):
+    async def body(engine: Engine) -> None:
+        broken_core.break_once(ProcessCore, "_put", 9)
+        await live_through(engine, aftermath)
+        assert engine.stats().core_restarts == 1
+
+    aftermath.play(body, placement="process")
 
 
 def test_a_device_that_cannot_be_freed_after_its_failure_is_replaced(
@@ -164,7 +181,12 @@ def test_an_exception_in_the_front_end_costs_a_pause(
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(Tokenizer, "_admit"), (Detokenizer, "_deliver"), (OpenStream, "settle")],
+    [
+        (Tokenizer, "_admit"),
+        (Detokenizer, "_deliver"),
+        (OpenStream, "arrive"),
+        (OpenStream, "settle"),
+    ],
 )
 def test_an_exception_over_an_answer_ends_it_with_the_cause_and_no_other(
     owner: Any, name: str, play: Play, aftermath: Any, broken_core: Any
@@ -229,5 +251,27 @@ def test_an_actor_that_breaks_too_often_fails_the_engine_with_the_cause(
         assert "broken for good" in str(end)
         assert engine.state == "failed"
         assert "broken for good" in engine.failure
+        # It computes for nobody, so it ends; it is not only forgotten.
+        core = engine._life.assembly.keeper.core
+        assert isinstance(core, ThreadCore)
+        await core.join()
+        assert not core.is_alive
+
+    play(body)
+
+
+def test_a_watch_that_breaks_fails_the_engine_rather_than_leave_it_unwatched(
+    play: Play, aftermath: Any, monkeypatch: pytest.MonkeyPatch
+):
+    async def broken(_self: object) -> None:
+        raise ZeroDivisionError("nobody watches")
+
+    monkeypatch.setattr(Supervisor, "wait", broken)
+
+    async def body(engine: Engine) -> None:
+        _, end = await aftermath.read(engine, "x", SLOW)
+        assert isinstance(end, EngineFailed)
+        assert "nobody watches" in str(end)
+        assert engine.state == "failed"
 
     play(body)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from legato.actors import core_child
-from legato.actors.executor import Executor
+from legato.actors.executor import Completion, Executor
 from legato.actors.instruments import Instruments
 from legato.actors.scheduler import Scheduler
 from legato.actors.scheduling.planner import Planner
@@ -48,10 +48,14 @@ PLACES: dict[str, Place] = {
     "scheduler reports": (Scheduler, "_report", 9),
     "scheduler measures": (Instruments, "note_step", 3),
     "executor takes": (Executor, "_waiting", 0),
+    "completion takes": (Completion, "post", 5),
     "device launches": (FakeRunner, "launch", 5),
     "device steps": (FakeStep, "wait", 5),
     "orders are passed on": (sys.modules.get("__main__", core_child), "hand_over", 2),
 }
+
+# The fake's own is two; with one there is no thread that waits.
+LAUNCH_DEPTHS = {"device steps": 1}
 
 
 def build(place: str, marker: str) -> FakeRunner:
@@ -62,7 +66,7 @@ def build(place: str, marker: str) -> FakeRunner:
         pass
     else:
         break_once(*PLACES[place])
-    return FakeRunner(step_s=0.0005)
+    return FakeRunner(step_s=0.0005, launch_depth=LAUNCH_DEPTHS.get(place, 2))
 
 
 def build_unclosable(marker: str) -> FakeRunner:
