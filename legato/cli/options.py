@@ -69,6 +69,12 @@ ENGINE_OPTIONS = (
         default=0,
         help="Memory for the key-value cache, in MiB; 0 sizes it from what is free.",
     ),
+    click.option(
+        "--kv-share",
+        type=click.FloatRange(0, 1),
+        default=0.0,
+        help="Share of the free memory that the cache may take; 0 chooses.",
+    ),
 )
 
 SAMPLING_OPTIONS = (

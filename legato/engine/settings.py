@@ -34,6 +34,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_step_tokens: Most positions one step computes: less means shorter gaps for
             running streams while a prompt is computed. 0 is what suits the device.
         kv_bytes: Memory of the page pool; 0 sizes it from what is free.
+        kv_share: The share of what is free that it may take, 0 to 1; 0 chooses.
         depth: Steps under way: 2 keeps one waiting while one runs.
         prefix_cache: Share the pages of common prompt beginnings.
         batching: The strategy; changeable later with ``Engine.set_batching``.
@@ -57,6 +58,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_context: int = 0
     max_step_tokens: int = 0
     kv_bytes: int = 0
+    kv_share: float = 0.0
     depth: int = 2
     prefix_cache: bool = True
     batching: Batching = Continuous()
@@ -94,6 +96,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             max_context=self.max_context,
             max_step_tokens=self.max_step_tokens,
             kv_bytes=self.kv_bytes,
+            kv_share=self.kv_share,
         )
 
     def planner(self) -> PlannerSettings:

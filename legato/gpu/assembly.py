@@ -4,9 +4,17 @@ import torch
 
 from ..protocol.errors import InvalidSetting
 from ..protocol.steps import RunnerLimits
-from .attention import Geometry, KvCache, choose_attention
+from .attention import KvCache, choose_attention
 from .checkpoint import Checkpoint, ModelConfig
-from .memory import PoolSize, size_pool
+from .cuda import CudaDevice, build_stream_runner
+from .limits import (
+    build_cache,
+    cell_bytes,
+    choose_context,
+    find_geometry,
+    find_limits,
+)
+from .memory import size_pool
 from .model import Decoder, Forward
 from .model.native_decoder import NativeDecoder
 from .model.weights import Progress
@@ -18,9 +26,6 @@ from .torch_runner import TorchRunner
 # Of keys and values between native layers: at 32 streams of 128 tokens reading them as
 # float32 took longer than reading the weights.
 NATIVE_CACHE = torch.float16
-# Positions of a step where nobody chose: as many as do not let running streams wait
-# for long, and enough that weights are worth their reading.
-STEP_TOKENS = {"cpu": 128, "cuda": 512}
 
 
 def build_runner(
@@ -47,6 +52,8 @@ def build_runner(
     if settings.num_threads:
         torch.set_num_threads(settings.num_threads)
     held = hold(checkpoint, settings, device, progress)
+    if device.type == "cuda":
+        return build_stream_runner(config, held, settings, CudaDevice(device))
     weights, kernels = held.weights, held.kernels_for(settings.attention)
     dtype = NATIVE_CACHE if kernels else held.dtype
     if kernels:
@@ -63,10 +70,7 @@ def build_runner(
     else:
         attention = chosen.build(cache, geometry)
         decoder = Decoder(config, weights, attention, limits.max_context)
-    report += held.report
-    if device.type != "cpu":
-        report += f"; attention {chosen.name}: {chosen.reason}"
-    return TorchRunner(decoder, cache, limits, report)
+    return TorchRunner(decoder, cache, limits, report + held.report)
 
 
 def reserve(
@@ -91,79 +95,10 @@ def reserve(
         max_context=choose_context(settings, config),
         weight_bytes=weight_bytes,
         device=device,
+        share=settings.kv_share,
     )
     limits = find_limits(settings, config, pool, page_size, page_bytes, device)
     return build_cache(config, page_size, pool, dtype, device), limits, pool.report
-
-
-def find_geometry(config: ModelConfig, dtype: torch.dtype) -> Geometry:
-    """Say what a model asks of attention."""
-    heads = config.num_heads, config.num_kv_heads, config.head_dim
-    return Geometry(*heads, dtype, config.windows)
-
-
-def cell_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
-    """Memory of one token's keys and values, over all layers."""
-    numbers = config.num_layers * config.num_kv_heads * config.head_dim
-    return 2 * numbers * dtype.itemsize
-
-
-def find_limits(
-    settings: RunnerSettings,
-    config: ModelConfig,
-    pool: PoolSize,
-    page_size: int,
-    page_bytes: int,
-    device: torch.device,
-) -> RunnerLimits:
-    """Say what a runner with a pool can hold.
-
-    Raises:
-        InvalidSetting: Less than the context that was asked for.
-    """
-    room = pool.num_pages * page_size
-    if settings.max_context > room:
-        raise InvalidSetting(
-            f"max_context is {settings.max_context}, but the pages hold {room} tokens "
-            f"({pool.report}); lower it, or raise kv_bytes"
-        )
-    return RunnerLimits(
-        num_slots=settings.num_slots,
-        num_pages=pool.num_pages,
-        page_size=page_size,
-        max_context=min(choose_context(settings, config), room),
-        max_step_tokens=settings.max_step_tokens or STEP_TOKENS[device.type],
-        vocab_size=config.vocab_size,
-        page_bytes=page_bytes,
-    )
-
-
-def build_cache(
-    config: ModelConfig,
-    page_size: int,
-    pool: PoolSize,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> KvCache:
-    """Reserve the pool.
-
-    Raises:
-        InvalidSetting: The device has no room for it after all.
-    """
-    try:
-        return KvCache(
-            num_layers=config.num_layers,
-            num_pages=pool.num_pages,
-            page_size=page_size,
-            num_kv_heads=config.num_kv_heads,
-            head_dim=config.head_dim,
-            dtype=dtype,
-            device=device,
-        )
-    except (MemoryError, RuntimeError) as error:
-        raise InvalidSetting(
-            f"no room for the pages ({pool.report}); set kv_bytes lower"
-        ) from error
 
 
 def choose_device(name: str) -> torch.device:
@@ -176,17 +111,3 @@ def choose_device(name: str) -> torch.device:
     if name == "cuda" and not has_cuda:
         raise InvalidSetting("device is cuda, but torch finds none; use device cpu")
     return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
-
-
-def choose_context(settings: RunnerSettings, config: ModelConfig) -> int:
-    """Resolve the most positions of a sequence.
-
-    Raises:
-        InvalidSetting: The model was not made for so many.
-    """
-    if settings.max_context > config.max_context:
-        raise InvalidSetting(
-            f"max_context is {settings.max_context}, but the model is made for "
-            f"{config.max_context}; choose at most that, or 0"
-        )
-    return settings.max_context or config.max_context

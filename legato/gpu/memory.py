@@ -38,35 +38,51 @@ def size_pool(
     max_context: int,
     weight_bytes: int,
     device: torch.device,
+    share: float = 0.0,
+    free: int | None = None,
+    step_bytes: int = 0,
 ) -> PoolSize:
     """Size the pool by a setting, or by what is free and what could ever be used.
+
+    Args:
+        kv_bytes: As set; 0 for none.
+        page_bytes: Memory of a page.
+        page_size: Tokens in it.
+        num_slots: Sequences at once.
+        max_context: Positions of each.
+        weight_bytes: For the report.
+        device: Where the pool goes.
+        share: Of what is free, for pages; 0 chooses.
+        free: Bytes free after the weights; None asks.
+        step_bytes: Of those, what steps need beside the pages.
 
     Raises:
         InvalidSetting: Not one page fits; with the numbers.
     """
-    free = free_bytes(device)
+    free = free_bytes(device) if free is None else free
     useful = num_slots * -(-max_context // page_size)
     if kv_bytes:
         num_pages, why = kv_bytes // page_bytes, "as set"
         if kv_bytes > free:
             raise InvalidSetting(
-                f"kv_bytes asks for {_mib(kv_bytes)}, but {_mib(free)} are free; "
+                f"kv_bytes asks for {mib(kv_bytes)}, but {mib(free)} are free; "
                 "lower it, or leave it out"
             )
     else:
-        room = int(free * SHARE[device.type])
+        room = max(int(free * (share or SHARE[device.type])) - step_bytes, 0)
         if device.type == "cpu":
             room = min(room, MOST_CPU_BYTES)
         num_pages = min(useful, room // page_bytes)
-        why = "all slots full" if num_pages == useful else f"of {_mib(free)} free"
+        why = "all slots full" if num_pages == useful else f"of {mib(free)} free"
     if num_pages < 1:
         raise InvalidSetting(
             f"a page of {page_size} tokens takes {page_bytes} bytes, and there is room "
-            f"for {kv_bytes or free}; free memory, or choose a smaller model"
+            f"for {kv_bytes or free}{_beside(step_bytes)}; free memory, or choose a "
+            "smaller model"
         )
     report = (
-        f"{device.type}: weights {_mib(weight_bytes)}, pages "
-        f"{_mib(num_pages * page_bytes)} ({why}): {num_pages} pages of "
+        f"{device.type}: weights {mib(weight_bytes)}, pages "
+        f"{mib(num_pages * page_bytes)} ({why}): {num_pages} pages of "
         f"{page_size} tokens each, room for {num_pages * page_size} tokens"
     )
     return PoolSize(num_pages, report)
@@ -99,5 +115,10 @@ def _container_free() -> int:
     return 1 << 62 if limit == "max" else max(int(limit) - used, 0)
 
 
-def _mib(num_bytes: int) -> str:
+def _beside(step_bytes: int) -> str:
+    return f", of which steps need {step_bytes}" if step_bytes else ""
+
+
+def mib(num_bytes: int) -> str:
+    """Say a number of bytes as people do."""
     return f"{num_bytes / MIB:,.1f} MiB"

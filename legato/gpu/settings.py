@@ -34,6 +34,9 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_step_tokens: Most positions a step may compute; 0 is 512 on CUDA and 128
             on a CPU, where that many take some 0.2 s.
         kv_bytes: Memory for pages; 0 is sized from what is free.
+        kv_share: Of what is free after the weights, so much is for pages and steps,
+            0 to 1; 0 is 0.9 on CUDA and 0.5 on a CPU. Without effect if ``kv_bytes``
+            says it.
 
     Raises:
         InvalidSetting: A value that no runner can have, with the number.
@@ -48,6 +51,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_context: int = 0
     max_step_tokens: int = 0
     kv_bytes: int = 0
+    kv_share: float = 0.0
 
     def __post_init__(self) -> None:
         for name, known in (("device", DEVICES), ("dtype", DTYPES)):
@@ -63,3 +67,5 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidSetting(
                     f"{name} is {getattr(self, name)}; 0 chooses it for you"
                 )
+        if not 0 <= self.kv_share <= 1:
+            raise InvalidSetting(f"kv_share is {self.kv_share}, from 0 to 1")

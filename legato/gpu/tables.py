@@ -94,7 +94,7 @@ class BlockTables:
         self._check(plan, starts, counts)
         slots = np.array(plan.slots, np.int64)
         ends = self._ends[slots] = starts + counts
-        width = int(-(-ends.max() // self._limits.page_size))
+        width = int(-(-ends.max(initial=0) // self._limits.page_size))
         decodes = len(plan.decodes)
         samples = [*range(decodes)]
         samples += [n for n, row in enumerate(plan.rows, decodes) if row.samples]

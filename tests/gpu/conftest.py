@@ -1,6 +1,7 @@
 """Tiny models on disk, and a planner small enough to see through."""
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from safetensors.torch import save_file
 
 from legato.gpu.checkpoint import ModelConfig, RopeConfig
 from legato.gpu.checkpoint.parameters import expected_parameters
-from legato.gpu.runner import ModelRunner
+from legato.gpu.runner import ModelRunner, StepHandle
 from legato.protocol.steps import (
     RowSampling,
     SampledToken,
@@ -231,6 +232,8 @@ class Line:
     forced: tuple[int, ...] = ()
     position: int = 0
     pages: int = 0
+    # Tokens of steps that were launched, those in flight included.
+    promised: int = 0
     sampled: list[SampledToken] = field(default_factory=list)
 
     @property
@@ -239,12 +242,12 @@ class Line:
 
     @property
     def is_done(self) -> bool:
-        return len(self.sampled) >= self.max_tokens
+        return self.promised >= self.max_tokens
 
     def row(self, chunk: int) -> tuple[int, tuple[int, ...], bool]:
         """Where it goes on: position, tokens, whether it samples."""
-        if self.sampled:
-            said = len(self.sampled) - 1
+        if self.promised:
+            said = self.promised - 1
             given = (self.forced[said],) if self.forced else ()
             return self.position, given, True
         tokens = self.prompt[self.position : self.position + chunk]
@@ -252,12 +255,16 @@ class Line:
 
 
 class Stage:
-    """Plays sequences on a runner, decodes first, prompts in chunks."""
+    """Plays sequences on a runner, decodes first, prompts in chunks.
+
+    As many steps are in flight as the runner allows.
+    """
 
     def __init__(self, runner: ModelRunner, *, chunk: int = 512, seed: int = 0) -> None:
         self.runner = runner
         self.chunk = chunk
         self.step = 0
+        self.in_flight: deque[tuple[StepPlan, StepHandle]] = deque()
         order = np.random.default_rng(seed).permutation(runner.limits.num_pages)
         self.free = [int(page) for page in order]
 
@@ -269,12 +276,20 @@ class Stage:
         by_slot = {line.slot: line for line in lines}
         while waiting := [line for line in lines if not line.is_done]:
             plan = self._plan(waiting, tuple(opens))
-            result = self.runner.launch(plan).wait()
-            assert result.step == self.step
+            self.in_flight.append((plan, self.runner.launch(plan)))
             self.step, opens = self.step + 1, []
-            for slot, one in zip(plan.sampling_slots, result.sampled, strict=True):
-                by_slot[slot].sampled.append(one)
+            if len(self.in_flight) == self.runner.launch_depth:
+                self._finish(by_slot)
+        while self.in_flight:
+            self._finish(by_slot)
         return [line.tokens for line in lines]
+
+    def _finish(self, by_slot: dict[int, Line]) -> None:
+        plan, handle = self.in_flight.popleft()
+        result = handle.wait()
+        assert result.step == plan.step
+        for slot, one in zip(plan.sampling_slots, result.sampled, strict=True):
+            by_slot[slot].sampled.append(one)
 
     def _plan(self, lines: Sequence[Line], opens: tuple[SlotOpen, ...]) -> StepPlan:
         budget = self.runner.limits.max_step_tokens
@@ -282,11 +297,12 @@ class Stage:
         rows: list[StepRow] = []
         decodes: list[int] = []
         grown: list[tuple[int, int]] = []
-        for line in sorted(lines, key=lambda line: not line.sampled):
+        for line in sorted(lines, key=lambda line: not line.promised):
             if budget < 1:
                 break
             start, tokens, samples = line.row(min(self.chunk, budget))
             line.position = start + (len(tokens) or 1)
+            line.promised += samples
             budget -= len(tokens) or 1
             more = -(-line.position // size) - line.pages
             pages = tuple(self.free.pop() for _ in range(more))

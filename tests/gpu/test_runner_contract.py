@@ -11,9 +11,13 @@ import pytest
 
 from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import ModelConfig, open_checkpoint
+from legato.gpu.cuda import Device, build_stream_runner
+from legato.gpu.cuda.host_device import HostDevice
+from legato.gpu.cuda.late_device import LateDevice
 from legato.gpu.fake import FakeRunner
 from legato.gpu.grammar import Grammars, Spelling
 from legato.gpu.native import Kernels, load_kernels
+from legato.gpu.precision import hold
 from legato.gpu.runner import ModelRunner
 from legato.gpu.settings import RunnerSettings
 from legato.protocol.grammar import Grammar
@@ -69,15 +73,57 @@ def tiny_file(
     return write_directory(folder, tiny_config, random_parameters())
 
 
-@pytest.fixture(params=["fake", "reference", "paged", "native", "int8"])
+# By name: a device to step on.
+STREAMS: dict[str, Callable[[], Device]] = {"host": HostDevice, "late": LateDevice}
+DENSE_PAGE_BYTES = 2 * 4 * 2 * 4 * 2 * 16
+
+
+def on_streams(device: Device, tiny_file: Path) -> ModelRunner:
+    checkpoint = open_checkpoint(str(tiny_file))
+    settings = RunnerSettings(
+        device="cpu",
+        dtype="float32",
+        attention="reference",
+        page_size=LIMITS.page_size,
+        num_slots=LIMITS.num_slots,
+        max_context=LIMITS.max_context,
+        max_step_tokens=LIMITS.max_step_tokens,
+        kv_bytes=LIMITS.num_pages * DENSE_PAGE_BYTES,
+    )
+    held = hold(checkpoint, settings, device.torch_device, None)
+    checkpoint.close()
+    return build_stream_runner(checkpoint.config, held, settings, device)
+
+
+@pytest.fixture(scope="module")
+def stream_runner(tiny_file: Path) -> Iterator[Callable[[str], ModelRunner]]:
+    """A runner of a name, made once: capturing takes a while."""
+    made: dict[str, ModelRunner] = {}
+
+    def of(name: str) -> ModelRunner:
+        if name not in made:
+            made[name] = on_streams(STREAMS[name](), tiny_file)
+        return made[name]
+
+    yield of
+    for runner in made.values():
+        runner.close()
+
+
+@pytest.fixture(params=["fake", "reference", "paged", "native", "int8", *STREAMS])
 def runner(
-    request: pytest.FixtureRequest, tiny_file: Path, grammars: Grammars
+    request: pytest.FixtureRequest,
+    tiny_file: Path,
+    grammars: Grammars,
+    stream_runner: Callable[[str], ModelRunner],
 ) -> Iterator[ModelRunner]:
     if request.param == "fake":
         made: ModelRunner = FakeRunner(LIMITS)
+    elif request.param in STREAMS:
+        made = stream_runner(request.param)
     else:
         checkpoint = open_checkpoint(str(tiny_file))
-        page_bytes = 2 * 4 * 2 * 4 * 2 * 16
+        page_bytes = DENSE_PAGE_BYTES
         if request.param == "int8" and isinstance(load_kernels(), Kernels):
             page_bytes //= 2
         settings = RunnerSettings(
@@ -94,7 +140,8 @@ def runner(
         checkpoint.close()
     made.equip(grammars)
     yield made
-    made.close()
+    if request.param not in STREAMS:
+        made.close()
 
 
 @pytest.fixture

@@ -230,4 +230,6 @@ class _Loader:
         return tensor
 
     def _stored(self, name: str) -> torch.Tensor:
-        return self.checkpoint.parameter(name).to(self.device, self.dtype)
+        stored = self.checkpoint.parameter(name)
+        # To the device as it is mapped, and converted there: on the host a copy more.
+        return stored.to(self.device).to(self.dtype)

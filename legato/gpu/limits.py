@@ -1,0 +1,98 @@
+"""What a runner can hold: its geometry, its pool, its limits."""
+
+import torch
+
+from ..protocol.errors import InvalidSetting
+from ..protocol.steps import RunnerLimits
+from .attention import Geometry, KvCache
+from .checkpoint import ModelConfig
+from .memory import PoolSize
+from .settings import RunnerSettings
+
+# Positions of a step where nobody chose: as many as do not let running streams wait
+# for long, and enough that weights are worth their reading.
+STEP_TOKENS = {"cpu": 128, "cuda": 512}
+
+
+def find_geometry(config: ModelConfig, dtype: torch.dtype) -> Geometry:
+    """Say what a model asks of attention."""
+    heads = config.num_heads, config.num_kv_heads, config.head_dim
+    return Geometry(*heads, dtype, config.windows)
+
+
+def cell_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
+    """Memory of one token's keys and values, over all layers."""
+    numbers = config.num_layers * config.num_kv_heads * config.head_dim
+    return 2 * numbers * dtype.itemsize
+
+
+def find_limits(
+    settings: RunnerSettings,
+    config: ModelConfig,
+    pool: PoolSize,
+    page_size: int,
+    page_bytes: int,
+    device: torch.device,
+) -> RunnerLimits:
+    """Say what a runner with a pool can hold.
+
+    Raises:
+        InvalidSetting: Less than the context that was asked for.
+    """
+    room = pool.num_pages * page_size
+    if settings.max_context > room:
+        raise InvalidSetting(
+            f"max_context is {settings.max_context}, but the pages hold {room} tokens "
+            f"({pool.report}); lower it, or raise kv_bytes"
+        )
+    return RunnerLimits(
+        num_slots=settings.num_slots,
+        num_pages=pool.num_pages,
+        page_size=page_size,
+        max_context=min(choose_context(settings, config), room),
+        max_step_tokens=settings.max_step_tokens or STEP_TOKENS[device.type],
+        vocab_size=config.vocab_size,
+        page_bytes=page_bytes,
+    )
+
+
+def build_cache(
+    config: ModelConfig,
+    page_size: int,
+    pool: PoolSize,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> KvCache:
+    """Reserve the pool.
+
+    Raises:
+        InvalidSetting: The device has no room for it after all.
+    """
+    try:
+        return KvCache(
+            num_layers=config.num_layers,
+            num_pages=pool.num_pages,
+            page_size=page_size,
+            num_kv_heads=config.num_kv_heads,
+            head_dim=config.head_dim,
+            dtype=dtype,
+            device=device,
+        )
+    except (MemoryError, RuntimeError) as error:
+        raise InvalidSetting(
+            f"no room for the pages ({pool.report}); set kv_bytes lower"
+        ) from error
+
+
+def choose_context(settings: RunnerSettings, config: ModelConfig) -> int:
+    """Resolve the most positions of a sequence.
+
+    Raises:
+        InvalidSetting: The model was not made for so many.
+    """
+    if settings.max_context > config.max_context:
+        raise InvalidSetting(
+            f"max_context is {settings.max_context}, but the model is made for "
+            f"{config.max_context}; choose at most that, or 0"
+        )
+    return settings.max_context or config.max_context
