@@ -22,6 +22,18 @@ from legato.protocol.requests import Generate
 Body = Callable[[Engine], Awaitable[None]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a CUDA device where there is none."""
+    needy = [item for item in items if item.get_closest_marker("gpu")]
+    if not needy:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in needy:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     """The embedded model's file; LEGATO_REQUIRE_MODEL turns its absence to failure."""

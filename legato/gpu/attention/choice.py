@@ -1,12 +1,13 @@
 """Which attention backend runs, by name or by what is there; and why."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from ...protocol.errors import InvalidSetting
-from . import gather
+from . import flash, gather, varlen
 from .backend import AttentionBackend
 from .cache import KvCache
 from .geometry import Geometry
@@ -14,7 +15,9 @@ from .native import native_or
 from .offer import Builder, Offer
 from .paged import PagedAttention
 from .reference import ReferenceAttention
+from .trial import find_fault
 
+log = logging.getLogger(__name__)
 Look = Callable[[torch.device], Offer | str | None]
 
 
@@ -38,6 +41,8 @@ ATTENTION_BACKENDS: dict[str, Look] = {
     "paged": on_cpu("torch, page by page", PagedAttention),
     # After paged: who did not ask for kernels need not wait for a compiler.
     "native": on_cpu("compiled kernels", native_or(PagedAttention)),
+    "flash": flash.look,
+    "varlen": varlen.look,
     "gather": gather.look,
     "reference": reference,
 }
@@ -102,7 +107,7 @@ def judge(
 def choose_attention(
     name: str, geometry: Geometry, device: torch.device, page_size: int = 0
 ) -> Availability:
-    """Choose a backend for a model.
+    """Choose a backend for a model; kernels of others are tried first.
 
     Args:
         name: Of a backend, or ``auto`` for the fastest that runs.
@@ -114,17 +119,33 @@ def choose_attention(
         InvalidSetting: No backend has the name, or it does not run here; and why.
     """
     found = available(device, geometry, page_size)
-    fit = [one for one in found if one.runs]
-    if name == "auto":
-        return fit[0]
+    why = ""
     for one in found:
-        if one.name == name and one.runs:
-            return one
-    why = next((f" ({one.reason})" for one in found if one.name == name), "")
+        if name not in ("auto", one.name):
+            continue
+        tried = attempt(one, geometry, device)
+        if tried.runs:
+            return tried
+        why = f" ({tried.reason})"
+        log.warning("no attention %s: %s", one.name, tried.reason)
+    fit = [one.name for one in found if one.runs and one.name != name]
     raise InvalidSetting(
         f"attention {name!r} does not run on {device.type}{why}; choose auto or "
-        f"{' or '.join(one.name for one in fit)}"
+        f"{' or '.join(fit)}"
     )
+
+
+def attempt(
+    found: Availability, geometry: Geometry, device: torch.device
+) -> Availability:
+    """Try a backend that would run, if it must be."""
+    offer = found.offer
+    if offer is None or not offer.is_tried:
+        return found
+    fault = find_fault(offer, geometry, device, found.page_size)
+    if not fault:
+        return found
+    return Availability(found.name, False, f"{offer.what} failed its trial: {fault}")
 
 
 def _rank(one: Availability) -> int:

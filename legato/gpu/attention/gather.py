@@ -98,4 +98,4 @@ def look(device: torch.device) -> Offer | None:
     ) -> KernelAttention:
         return KernelAttention(cache, windows, gather, splits=True)
 
-    return Offer("torch's dot product over gathered pages, slow", build, rank=0)
+    return Offer("torch's dot product over gathered pages, slow", build, is_tried=True)

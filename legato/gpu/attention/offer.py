@@ -26,6 +26,7 @@ class Offer:
         head_multiple: Heads must be a multiple of so many numbers wide.
         most_head_dim: And at most so wide; 0 is any.
         has_windows: Whether layers may have windows.
+        is_tried: It is not ours, and must show on the device that it is right.
     """
 
     what: str
@@ -37,6 +38,7 @@ class Offer:
     head_multiple: int = 1
     most_head_dim: int = 0
     has_windows: bool = True
+    is_tried: bool = False
 
     def refusal(self, geometry: Geometry | None, page_size: int) -> str:
         """Say why it cannot serve a model, or nothing.

@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import pytest
 import torch
 
-from legato.gpu.attention import AttentionBackend
+from legato.gpu.attention import ATTENTION_BACKENDS, AttentionBackend, KvCache
+from legato.gpu.attention.flash import flash_2, flash_3
 from legato.gpu.attention.gather import gather
-from legato.gpu.attention.kernel import KernelAttention
+from legato.gpu.attention.kernel import Call, KernelAttention
 from legato.gpu.attention.native import native_or
-from legato.gpu.attention.offer import Builder
+from legato.gpu.attention.offer import Builder, Offer
 from legato.gpu.attention.paged import PagedAttention
 from legato.gpu.attention.reference import ReferenceAttention
+from legato.gpu.attention.varlen import varlen
 
+from .emulated import Varlen, flash_2_varlen, flash_2_with_kvcache, flash_3_with_kvcache
 from .scene import Scene
 
 CPU = torch.device("cpu")
@@ -37,12 +42,87 @@ class Candidate:
         return self.name
 
 
+HALVES = (torch.bfloat16, torch.float16)
+WIDTHS = (16, 64, 80, 128, 256)
+
+
+def over(call: Call, *, splits: bool) -> Builder:
+    def build(
+        cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
+    ) -> AttentionBackend:
+        return KernelAttention(cache, windows, call, splits=splits)
+
+    return build
+
+
+FLASH_2 = flash_2(flash_2_with_kvcache, flash_2_varlen)
+EMULATED = {
+    "flash 2": (over(FLASH_2, splits=True), (256, 512), WIDTHS),
+    "flash 3": (over(flash_3(flash_3_with_kvcache), splits=False), (8, 128), WIDTHS),
+    "varlen FA2": (
+        over(varlen(Varlen("FA2"), has_cu_k=True), splits=True),
+        (256, 512),
+        WIDTHS,
+    ),
+    "varlen FA3": (
+        over(varlen(Varlen("FA3"), has_cu_k=False), splits=False),
+        (8, 128),
+        WIDTHS,
+    ),
+    "varlen FA4": (
+        over(varlen(Varlen("FA4"), has_cu_k=False), splits=False),
+        (128, 256),
+        WIDTHS[:-1],
+    ),
+}
+
+
+class OnGpu:
+    """A backend of a CUDA device, with what it says it takes."""
+
+    longest = 600
+    device = torch.device("cuda", 0)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def offer(self) -> Offer:
+        offer = ATTENTION_BACKENDS[self.name](self.device)
+        if not isinstance(offer, Offer):
+            pytest.skip(str(offer))
+        return offer
+
+    @property
+    def dtypes(self) -> Sequence[torch.dtype]:
+        return self.offer.dtypes or (torch.float32, *HALVES)
+
+    @property
+    def head_dims(self) -> Sequence[int]:
+        return [width for width in WIDTHS if width <= (self.offer.most_head_dim or 256)]
+
+    @property
+    def page_sizes(self) -> Sequence[int]:
+        return [s for s in (16, 128, 256, 512) if s % self.offer.page_multiple == 0]
+
+    def build(self, scene: Scene, windows: tuple[int, ...]) -> AttentionBackend:
+        return self.offer.build(scene.cache, scene.num_heads, windows)
+
+    def __str__(self) -> str:
+        return f"{self.name} on cuda"
+
+
 CANDIDATES = [
     Candidate("reference", ReferenceAttention),
     Candidate("paged", PagedAttention),
     Candidate("native", native_or(PagedAttention)),
-    Candidate(
-        "gather",
-        lambda cache, _, windows: KernelAttention(cache, windows, gather, splits=True),
+    Candidate("gather", over(gather, splits=True)),
+    *(
+        Candidate(f"{name}, emulated", builder, HALVES, widths, sizes, 600)
+        for name, (builder, sizes, widths) in EMULATED.items()
+    ),
+    *(
+        pytest.param(OnGpu(name), marks=pytest.mark.gpu, id=f"{name} on cuda")
+        for name in ("flash", "varlen", "gather", "reference")
     ),
 ]

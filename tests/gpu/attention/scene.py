@@ -106,8 +106,11 @@ class Scene:
         batch = AttentionBatch.of(
             starts, counts, tables, page_size=page_size, device=device
         )
-        parts = (torch.cat(part).to(device) for part in (q, k, v, want))
-        return cls(cache, batch, tables, *parts, spare_page=spare)
+        # Within one tensor, as a model's projection makes them.
+        fused = torch.cat([torch.cat(part) for part in (q, k, v)], 1).to(device)
+        parts = fused.split([kv_heads * group, kv_heads, kv_heads], 1)
+        wanted = torch.cat(want).to(device)
+        return cls(cache, batch, tables, *parts, wanted, spare_page=spare)
 
     @property
     def num_heads(self) -> int:

@@ -1,0 +1,164 @@
+"""Attention by the flash-attn packages: FlashAttention 2, and 3 on Hopper."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from .cache import KvCache
+from .kernel import Call, KernelAttention
+from .offer import Offer
+from .part import Part
+
+Kernel = Callable[..., Any]
+HALVES = (torch.bfloat16, torch.float16)
+INSTALL = "install flash-attn (pip install legato-engine[cuda])"
+MODULE_2, MODULE_3 = "flash_attn", "flash_attn_interface"
+
+
+def flash_2(with_kvcache: Kernel, varlen: Kernel) -> Call:
+    """Call FlashAttention 2: decodes by one function, chunks by the other.
+
+    Only the first splits a long past among processors, and it alone packs the query
+    heads of a key head together; it takes rows of one length.
+
+    Args:
+        with_kvcache: ``flash_attn.flash_attn_with_kvcache``.
+        varlen: ``flash_attn.flash_attn_varlen_func``.
+    """
+
+    def call(
+        q: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        part: Part,
+        window: int,
+    ) -> torch.Tensor:
+        if part.max_q == 1:
+            out = with_kvcache(
+                q.unsqueeze(1),
+                keys,
+                values,
+                cache_seqlens=part.lengths,
+                block_table=part.tables,
+                causal=True,
+                window_size=bounds(window),
+            )
+            return out.squeeze(1)
+        return varlen(
+            q,
+            keys,
+            values,
+            part.cu_q,
+            part.cu_k,
+            part.max_q,
+            part.max_k,
+            causal=True,
+            window_size=bounds(window),
+            block_table=part.tables,
+        )
+
+    return call
+
+
+def flash_3(with_kvcache: Kernel) -> Call:
+    """Call FlashAttention 3, which takes rows of any lengths together.
+
+    Args:
+        with_kvcache: ``flash_attn_interface.flash_attn_with_kvcache``.
+    """
+
+    def call(
+        q: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        part: Part,
+        window: int,
+    ) -> torch.Tensor:
+        return with_kvcache(
+            q,
+            keys,
+            values,
+            cache_seqlens=part.lengths,
+            page_table=part.tables,
+            cu_seqlens_q=part.cu_q,
+            max_seqlen_q=part.max_q,
+            causal=True,
+            window_size=bounds(window),
+        )
+
+    return call
+
+
+def bounds(window: int) -> tuple[int, int]:
+    """Say a window as positions to the left and right; -1 is no bound.
+
+    None to the right either, though every call is causal: with one, a decode counts as
+    local attention, and its query heads are not packed.
+    """
+    return (window - 1, 0) if window else (-1, -1)
+
+
+def look(device: torch.device) -> Offer | str | None:
+    """Say which FlashAttention is there, or why none; imports nothing."""
+    if device.type != "cuda":
+        return None
+    major, minor = torch.cuda.get_device_capability(device)
+    if major < 8:
+        return f"it needs compute capability 8.0, this device has {major}.{minor}"
+    if major == 9 and find_spec(MODULE_3):
+        return offer_3()
+    if find_spec(MODULE_2):
+        return offer_2()
+    hopper = ", or FlashAttention 3 from its repository" if major == 9 else ""
+    return f"neither {MODULE_2} nor {MODULE_3} is installed; {INSTALL}{hopper}"
+
+
+def offer_2(imported: Callable[[str], Any] = import_module) -> Offer:
+    """Offer FlashAttention 2."""
+
+    def build(
+        cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
+    ) -> KernelAttention:
+        module: ModuleType = imported(MODULE_2)
+        call = flash_2(module.flash_attn_with_kvcache, module.flash_attn_varlen_func)
+        return KernelAttention(cache, windows, call, splits=True)
+
+    return Offer(
+        "FlashAttention 2 of the flash-attn package",
+        build,
+        rank=20,
+        page_size=256,
+        page_multiple=256,
+        dtypes=HALVES,
+        head_multiple=8,
+        is_tried=True,
+        most_head_dim=256,
+    )
+
+
+def offer_3(imported: Callable[[str], Any] = import_module) -> Offer:
+    """Offer FlashAttention 3."""
+
+    def build(
+        cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
+    ) -> KernelAttention:
+        module: ModuleType = imported(MODULE_3)
+        call = flash_3(module.flash_attn_with_kvcache)
+        return KernelAttention(cache, windows, call, splits=False)
+
+    # It takes pages of any size, and loads those in hardware that are as large as its
+    # tiles.
+    return Offer(
+        "FlashAttention 3 of flash_attn_interface",
+        build,
+        rank=30,
+        page_size=128,
+        dtypes=HALVES,
+        head_multiple=8,
+        is_tried=True,
+        most_head_dim=256,
+    )
