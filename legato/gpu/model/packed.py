@@ -21,7 +21,7 @@ from .projection import Projection
 from .weights import DecoderWeights, Progress, load_weights
 
 GROUP = 32
-TILE = 16
+TILE = 32
 NIBBLES = (GgufType.Q4_0, GgufType.Q4_1)
 
 

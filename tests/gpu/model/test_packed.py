@@ -88,14 +88,14 @@ def test_rows_of_any_shape_are_projected(
 
 @pytest.mark.parametrize("rows", [1, 5, 70])
 def test_4_bit_blocks_are_held_exactly_in_4_bits(packer: Packer, rows: int) -> None:
-    weight, x = of_4_bits(rows, 48, 160), normal(9, rows, 160)
+    weight, x = of_4_bits(rows, 64, 160), normal(9, rows, 160)
     projection = packer.pack(weight, None)
-    assert projection.num_bytes == 48 * 160 // 2 + 48 * 5 * 4
+    assert projection.num_bytes == 64 * 160 // 2 + 64 * 5 * 4
     torch.testing.assert_close(projection.apply(x), x @ weight.T, atol=2e-3, rtol=1e-4)
 
 
 def test_other_weights_take_a_byte(packer: Packer) -> None:
-    assert packer.pack(normal(0, 48, 160), None).num_bytes == 48 * 160 + 48 * 5 * 2
+    assert packer.pack(normal(0, 64, 160), None).num_bytes == 64 * 160 + 64 * 5 * 2
 
 
 @pytest.mark.parametrize("make", [normal, of_4_bits])

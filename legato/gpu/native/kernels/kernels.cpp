@@ -32,11 +32,12 @@ void legato_close_pool(Pool* pool) { delete pool; }
 void legato_project(Pool* pool, const Weights* w, const float* x, int64_t rows,
                     float* out, int64_t add) {
   int64_t groups = w->groups();
-  std::vector<int8_t> q(size_t(rows * groups * 2 * kGroup));
+  std::vector<int16_t> q(size_t(rows * groups * kGroup));
   std::vector<float> scale(size_t(rows * groups)), sum(size_t(rows * groups));
-  Activations quantized{q.data(), scale.data(), sum.data(), groups};
+  bool planes = takes_planes(w->nibbles, rows);
+  Activations quantized{q.data(), scale.data(), sum.data(), groups, rows, planes};
   pool->run(rows, [&](int64_t row) { quantized.quantize(row, x + row * w->ins, w->ins); });
-  product(*pool, *w, quantized, rows, {out, w->outs, add != 0});
+  product(*pool, *w, quantized, {out, w->outs, add != 0});
 }
 
 void legato_attend(Pool* pool, const Cache* cache, const Batch* batch, const float* q,

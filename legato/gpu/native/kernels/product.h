@@ -3,6 +3,8 @@
 // A row's numbers are summed in one order, whatever rows come with it and whichever
 // thread takes it: answers don't depend on the batch.
 #pragma once
+#include <vector>
+
 #include "packing.h"
 #include "threads.h"
 
@@ -12,9 +14,10 @@
 #include "product_plain.h"
 #endif
 
-// Activations of rows that stay in the first cache while tiles pass, and tiles that stay
-// in the second while rows pass; in bytes.
-constexpr int64_t kRowsFit = 16 << 10, kTilesFit = 192 << 10;
+// Of a row, the outputs of a tile.
+struct Sums {
+  alignas(64) float of[kTile];
+};
 
 struct Output {
   float* to;  // [rows][stride]
@@ -31,46 +34,27 @@ inline void store_tile(const Weights& w, int64_t tile, const float* sums, float*
   }
 }
 
-template <bool nibbles, int rows>
-void tile_product(const Weights& w, int64_t tile, const Activations& x, int64_t row,
-                  const Output& out) {
-  alignas(64) float sums[rows][kTile];
-  tile_sums<nibbles, rows>(w, tile, x, row, sums);
-  for (int r = 0; r < rows; ++r)
-    store_tile(w, tile, sums[r], out.to + (row + r) * out.stride, out.add);
-}
-
-// The rows up to `end`, as many at a time as share a weight; then fewer.
-template <bool nibbles, int rows = kRows>
-void tile_rows(const Weights& w, int64_t tile, const Activations& x, int64_t row,
-               int64_t end, const Output& out) {
-  for (; row + rows <= end; row += rows)
-    tile_product<nibbles, rows>(w, tile, x, row, out);
-  if constexpr (rows > 1)
-    if (row < end) tile_rows<nibbles, rows - 1>(w, tile, x, row, end, out);
-}
-
 template <bool nibbles>
 void tiles_product(const Weights& w, int64_t tile, int64_t last, const Activations& x,
-                   int64_t rows, const Output& out) {
-  int64_t fit = std::max<int64_t>(1, kTilesFit / (w.groups() * w.block_bytes()));
-  int64_t together = kRowsFit / x.row_bytes() / kRows * kRows;
-  together = std::max<int64_t>(kRows, together);
-  for (; tile < last; tile += fit)
-    for (int64_t row = 0; row < rows; row += together) {
-      int64_t end = std::min(rows, row + together);
-      for (int64_t at = tile; at < std::min(last, tile + fit); ++at)
-        tile_rows<nibbles>(w, at, x, row, end, out);
-    }
+                   const Output& out) {
+  thread_local std::vector<Sums> sums;
+  sums.resize(size_t(x.rows));
+  for (; tile < last; ++tile) {
+    std::memset(sums.data(), 0, sizeof(Sums) * size_t(x.rows));
+    for (int64_t group = 0; group < x.groups; ++group)
+      add_block<nibbles>(w, w.block(tile, group), x, group, sums.data()->of);
+    for (int64_t row = 0; row < x.rows; ++row)
+      store_tile(w, tile, sums[size_t(row)].of, out.to + row * out.stride, out.add);
+  }
 }
 
-inline void product(Pool& pool, const Weights& w, const Activations& x, int64_t rows,
+inline void product(Pool& pool, const Weights& w, const Activations& x,
                     const Output& out) {
   int64_t tiles = w.tiles();
   // Four items a thread: a thread that lost its core leaves the rest to others.
   int64_t items = std::min<int64_t>(tiles, pool.size() > 1 ? pool.size() * 4 : 1);
   auto run = w.nibbles ? tiles_product<true> : tiles_product<false>;
   pool.run(items, [&](int64_t item) {
-    run(w, tiles * item / items, tiles * (item + 1) / items, x, rows, out);
+    run(w, tiles * item / items, tiles * (item + 1) / items, x, out);
   });
 }

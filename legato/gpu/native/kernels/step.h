@@ -45,13 +45,12 @@ class Decoder {
       attend_layer(step, index);
       feed(step, model_.layers[index]);
     }
-    auto x = activations(model_.head);
+    auto x = activations(model_.head, step.samples);
     rows(step.samples, [&](int64_t row) {
       quantize_norm(x, row, step.x + step.sampling[row] * model_.hidden,
                     model_.final_norm);
     });
-    product(pool_, model_.head, x, step.samples,
-            {step.logits, model_.head.outs, false});
+    product(pool_, model_.head, x, {step.logits, model_.head.outs, false});
   }
 
  private:
@@ -74,7 +73,7 @@ class Decoder {
   void reserve(const Step& step) {
     size_t size = size_t(std::max(step.tokens, step.samples) * widest());
     if (attended_.size() >= size) return;
-    q_.resize(2 * size);
+    q_.resize(size);
     scale_.resize(size / kGroup + 1);
     sum_.resize(size / kGroup + 1);
     attended_.resize(size);
@@ -82,8 +81,9 @@ class Decoder {
     wide_.resize(size_t(step.tokens * std::max(qkv, 2 * model_.ffn)));
   }
 
-  Activations activations(const Weights& of) {
-    return {q_.data(), scale_.data(), sum_.data(), of.groups()};
+  Activations activations(const Weights& of, int64_t rows) {
+    bool planes = takes_planes(of.nibbles, rows);
+    return {q_.data(), scale_.data(), sum_.data(), of.groups(), rows, planes};
   }
 
   void quantize_norm(const Activations& to, int64_t row, const float* x,
@@ -102,21 +102,20 @@ class Decoder {
     shift *= cache.halves ? sizeof(uint16_t) : sizeof(float);
     cache.keys = static_cast<char*>(cache.keys) + shift;
     cache.values = static_cast<char*>(cache.values) + shift;
-    auto x = activations(layer.qkv);
+    auto x = activations(layer.qkv, step.tokens);
     rows(step.tokens, [&](int64_t row) {
       quantize_norm(x, row, step.x + row * model_.hidden, layer.input_norm);
     });
-    product(pool_, layer.qkv, x, step.tokens, {wide_.data(), qkv, false});
+    product(pool_, layer.qkv, x, {wide_.data(), qkv, false});
     rows(step.tokens, [&](int64_t row) {
       place(step, layer, cache, row, wide_.data() + row * qkv);
     });
     attend(pool_, cache, step.batch, wide_.data(), qkv, model_.heads, attended_.data());
-    auto attended = activations(layer.output);
+    auto attended = activations(layer.output, step.tokens);
     rows(step.tokens, [&](int64_t row) {
       attended.quantize(row, attended_.data() + row * width, width);
     });
-    product(pool_, layer.output, attended, step.tokens,
-            {step.x, model_.hidden, true});
+    product(pool_, layer.output, attended, {step.x, model_.hidden, true});
   }
 
   // Norms and rotates a token's queries and keys; stores its keys and values.
@@ -144,22 +143,22 @@ class Decoder {
 
   void feed(const Step& step, const Layer& layer) {
     int64_t ffn = model_.ffn;
-    auto x = activations(layer.gate_up);
+    auto x = activations(layer.gate_up, step.tokens);
     rows(step.tokens, [&](int64_t row) {
       quantize_norm(x, row, step.x + row * model_.hidden, layer.mlp_norm);
     });
-    product(pool_, layer.gate_up, x, step.tokens, {wide_.data(), 2 * ffn, false});
-    auto gated = activations(layer.down);
+    product(pool_, layer.gate_up, x, {wide_.data(), 2 * ffn, false});
+    auto gated = activations(layer.down, step.tokens);
     rows(step.tokens, [&](int64_t row) {
       float* gate_up = wide_.data() + row * 2 * ffn;
       gate(gate_up, ffn, gate_up);
       gated.quantize(row, gate_up, ffn);
     });
-    product(pool_, layer.down, gated, step.tokens, {step.x, model_.hidden, true});
+    product(pool_, layer.down, gated, {step.x, model_.hidden, true});
   }
 
   Model model_;
   Pool pool_;
-  std::vector<int8_t> q_;
+  std::vector<int16_t> q_;
   std::vector<float> scale_, sum_, wide_, attended_;
 };

@@ -22,8 +22,7 @@ inline void pack_stored(const uint8_t* from, int64_t kind, int64_t rows,
       for (int quad = 0; quad < quads; ++quad) {
         uint32_t four;
         std::memcpy(&four, from + halves + quad * 4, 4);
-        if (kind == kQ8_0 && kOffset) four ^= 0x80808080;
-        std::memcpy(block + quad * 64 + lane * 4, &four, 4);
+        std::memcpy(block + quad * kRowBytes + lane * 4, &four, 4);
       }
       uint16_t numbers[2];
       std::memcpy(numbers, from, halves);
