@@ -25,72 +25,86 @@ struct Batch {
 
 constexpr int64_t kTogether = 16;  // tokens of a chunk that share a pass
 
-// Cells of one head, as floats side by side or `stride` apart.
-struct Run {
-  const float *keys, *values;
-  int64_t stride, count;
-};
-
-// Reads runs of cells; halves become floats here, once for all queries that share them.
+// Finds the cells of one head; Number is float or, of halves, uint16_t.
+template <typename Number>
 struct Reader {
   const Cache& cache;
   const int64_t* table;
   int64_t kv_head;
-  std::vector<float> floats;
 
-  Reader(const Cache& cache, const int64_t* table, int64_t kv_head)
-      : cache(cache), table(table), kv_head(kv_head) {
-    if (cache.halves) floats.resize(size_t(2 * kRun * cache.head_dim));
-  }
-
-  // The cells from `cell` to `seen`, at most a run of them; of floats, which are read in
-  // place, not beyond a page.
-  Run at(int64_t cell, int64_t seen) {
-    int64_t size = cache.page_size, dim = cache.head_dim, stride = cache.kv_heads * dim;
-    int64_t count = std::min<int64_t>(kRun, seen - cell);
-    if (!cache.halves) {
-      count = std::min(count, size - cell % size);
-      int64_t at = place(cell);
-      return {static_cast<const float*>(cache.keys) + at,
-              static_cast<const float*>(cache.values) + at, stride, count};
-    }
-    float *keys = floats.data(), *values = keys + kRun * dim;
+  void find(int64_t cell, int64_t count, Run<Number>& run) const {
     for (int64_t c = 0; c < count; ++c) {
       int64_t at = place(cell + c);
-      halves_to_floats(static_cast<const uint16_t*>(cache.keys) + at, dim,
-                       keys + c * dim);
-      halves_to_floats(static_cast<const uint16_t*>(cache.values) + at, dim,
-                       values + c * dim);
+      run.keys[c] = static_cast<const Number*>(cache.keys) + at;
+      run.values[c] = static_cast<const Number*>(cache.values) + at;
     }
-    return {keys, values, dim, count};
   }
 
+ private:
   int64_t place(int64_t cell) const {
     int64_t size = cache.page_size, page = table[cell / size];
     return ((page * size + cell % size) * cache.kv_heads + kv_head) * cache.head_dim;
   }
 };
 
-template <int width>
-void attend_queries(const Cache& cache, const int64_t* table, int64_t kv_head,
-                    std::vector<Query>& queries) {
+// Halves as floats, for many queries that share them.
+struct Floats {
+  int64_t dim;
+  std::vector<float> held = std::vector<float>(size_t(2 * kRun * dim));
+
+  void fill(const Run<uint16_t>& from, int64_t count, Run<float>& run) {
+    for (int64_t c = 0; c < count; ++c) {
+      float *key = held.data() + c * dim, *value = key + kRun * dim;
+      halves_to_floats(from.keys[c], dim, key);
+      halves_to_floats(from.values[c], dim, value);
+      run.keys[c] = key;
+      run.values[c] = value;
+    }
+  }
+};
+
+// Tokens of a share, `group` queries each, over all cells that any of them sees.
+template <int width, typename Number>
+void attend_cells(const Cache& cache, const int64_t* table, int64_t kv_head,
+                  int64_t group, std::vector<Query>& queries) {
   Head<width> head{cache.head_dim};
-  Reader reader(cache, table, kv_head);
+  Reader<Number> reader{cache, table, kv_head};
   int64_t most = queries.back().seen;
   float scale = 1 / std::sqrt(float(cache.head_dim));
-  for (auto& query : queries) std::fill_n(query.out, cache.head_dim, 0.0f);
-  for (int64_t cell = 0; cell < most;) {
-    Run run = reader.at(cell, most);
-    for (auto& query : queries) {
-      int64_t count = std::min(run.count, query.seen - cell);
-      if (count > 0) head.attend(query, run, count, scale);
+  auto look = [&](const auto& run, int64_t cell, int64_t count) {
+    for (size_t at = 0; at < queries.size(); at += size_t(group)) {
+      int64_t seen = std::min(count, queries[at].seen - cell);
+      if (seen > 0) head.attend(&queries[at], group, run, seen, scale);
     }
-    cell += run.count;
+  };
+  Floats floats{cache.head_dim};
+  for (int64_t cell = 0; cell < most; cell += kRun) {
+    int64_t count = std::min<int64_t>(kRun, most - cell);
+    Run<Number> run;
+    reader.find(cell, count, run);
+    if constexpr (sizeof(Number) < sizeof(float)) {
+      if (int64_t(queries.size()) > group) {
+        Run<float> wide;
+        floats.fill(run, count, wide);
+        look(wide, cell, count);
+        continue;
+      }
+    }
+    look(run, cell, count);
   }
   for (auto& query : queries) {
     float total = head.total_of(query);
     for (int64_t i = 0; i < cache.head_dim; ++i) query.out[i] /= total;
   }
+}
+
+template <int width>
+void attend_queries(const Cache& cache, const int64_t* table, int64_t kv_head,
+                    int64_t group, std::vector<Query>& queries) {
+  for (auto& query : queries) std::fill_n(query.out, cache.head_dim, 0.0f);
+  auto attend = attend_cells<width, float>;
+  if (cache.halves) attend = attend_cells<width, uint16_t>;
+  attend(cache, table, kv_head, group, queries);
 }
 
 struct Share {
@@ -123,8 +137,8 @@ inline void attend(Pool& pool, const Cache& cache, const Batch& batch, const flo
                            batch.starts[share.row] + t + 1});
       }
     const int64_t* table = batch.tables + share.row * batch.table_width;
-    if (dim == 64) return attend_queries<64>(cache, table, kv_head, queries);
-    if (dim == 128) return attend_queries<128>(cache, table, kv_head, queries);
-    attend_queries<0>(cache, table, kv_head, queries);
+    if (dim == 64) return attend_queries<64>(cache, table, kv_head, group, queries);
+    if (dim == 128) return attend_queries<128>(cache, table, kv_head, group, queries);
+    attend_queries<0>(cache, table, kv_head, group, queries);
   });
 }

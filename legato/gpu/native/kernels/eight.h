@@ -16,6 +16,20 @@ inline Eight eight_at(const float* from) {
   return eight;
 }
 
+inline Eight eight_at(const uint16_t* halves) {
+#if defined(__F16C__)
+  return Eight(
+      _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves))));
+#else
+  Eight eight;
+  for (int i = 0; i < 8; ++i) eight[i] = half_to_float(halves[i]);
+  return eight;
+#endif
+}
+
+inline float one_at(const float* from) { return *from; }
+inline float one_at(const uint16_t* half) { return half_to_float(*half); }
+
 // Sums of neighbours: after pairs, twos and fours of eight vectors each lane holds the
 // sum of one.
 inline Eight pairs(Eight a, Eight b) {

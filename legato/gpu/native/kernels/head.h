@@ -1,4 +1,4 @@
-// One head of attention: a query and a run of keys and values.
+// Heads of attention: a token's queries and a run of keys and values.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -17,6 +17,12 @@ struct Query {
   Eight totals = {};  // of the weights, in lanes
 };
 
+// Where cells of one head are, as floats or halves.
+template <typename Number>
+struct Run {
+  const Number *keys[kRun], *values[kRun];
+};
+
 // Of any width, in plain loops.
 template <int width>
 struct Head {
@@ -24,13 +30,21 @@ struct Head {
 
   float total_of(const Query& query) const { return query.totals[0]; }
 
-  template <typename Cells>
-  void attend(Query& query, const Cells& run, int64_t count, float scale) const {
+  template <typename Number>
+  void attend(Query* queries, int64_t many, const Run<Number>& run, int64_t count,
+              float scale) const {
+    for (int64_t i = 0; i < many; ++i) attend_one(queries[i], run, count, scale);
+  }
+
+ private:
+  template <typename Number>
+  void attend_one(Query& query, const Run<Number>& run, int64_t count,
+                  float scale) const {
     float weights[kRun], peak = query.peak;
     for (int64_t c = 0; c < count; ++c) {
       weights[c] = 0;
       for (int64_t i = 0; i < size; ++i)
-        weights[c] += query.q[i] * run.keys[c * run.stride + i];
+        weights[c] += query.q[i] * one_at(run.keys[c] + i);
       weights[c] *= scale;
       peak = std::max(peak, weights[c]);
     }
@@ -42,12 +56,12 @@ struct Head {
       float weight = fast_exp(weights[c] - peak);
       query.totals[0] += weight;
       for (int64_t i = 0; i < size; ++i)
-        query.out[i] += weight * run.values[c * run.stride + i];
+        query.out[i] += weight * one_at(run.values[c] + i);
     }
   }
 };
 
-// Of 64 or 128, in registers.
+// Of 64 or 128, in registers; up to three queries share what is read.
 template <int width>
   requires(width > 0)
 struct Head<width> {
@@ -55,14 +69,68 @@ struct Head<width> {
 
   float total_of(const Query& query) const { return sum_of(query.totals); }
 
-  template <typename Cells>
-  void attend(Query& query, const Cells& run, int64_t count, float scale) const {
-    Eight parts[kRun / 8], most = Eight{} - INFINITY;
+  // Not inline: who reads halves and who reads floats share what is compiled.
+  template <typename Number>
+  [[gnu::noinline]] void attend(Query* queries, int64_t many, const Run<Number>& run,
+                                int64_t count, float scale) const {
+    for (; many >= 3; many -= 3, queries += 3) pass<3>(queries, run, count, scale);
+    if (many == 2) pass<2>(queries, run, count, scale);
+    if (many == 1) pass<1>(queries, run, count, scale);
+  }
+
+ private:
+  template <int many, typename Number>
+  static void pass(Query* queries, const Run<Number>& run, int64_t count,
+                   float scale) {
+    Eight parts[many][kRun / 8];
     int64_t used = (count + 7) / 8;
     for (int64_t i = 0; i < used; ++i) {
-      parts[i] = scores(query.q, run, i * 8, count) * scale;
-      most = larger(most, parts[i]);
+      Eight found[many];
+      score<many>(queries, run, i * 8, count, found);
+      for (int m = 0; m < many; ++m) parts[m][i] = found[m] * scale;
     }
+    float weights[many][kRun], shrink[many];
+    for (int m = 0; m < many; ++m)
+      shrink[m] = weigh(queries[m], parts[m], used, weights[m]);
+    // As many sums as hide the time of an addition, and fit into registers.
+    constexpr int wide = many == 1 ? 8 : 4;
+    for (int from = 0; from < width; from += wide * 8)
+      gather<many, wide>(queries, run, count, shrink, weights, from);
+  }
+
+  // Dot products with eight keys from `first` on; beyond `count`, -infinity.
+  template <int many, typename Number>
+  static void score(const Query* queries, const Run<Number>& run, int64_t first,
+                    int64_t count, Eight* found) {
+    Eight fourths[2][many];
+    for (int side = 0; side < 2; ++side) {
+      // Where eight are not left the last is taken again: numbers are the same bits
+      // whatever stands beside them.
+      const Number* keys[4];
+      for (int c = 0; c < 4; ++c)
+        keys[c] = run.keys[std::min(first + side * 4 + c, count - 1)];
+      Eight sums[many][4] = {};
+#pragma GCC unroll 2
+      for (int i = 0; i < width; i += 8)
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; ++c) {
+          Eight key = eight_at(keys[c] + i);
+#pragma GCC unroll 3
+          for (int m = 0; m < many; ++m) sums[m][c] += eight_at(queries[m].q + i) * key;
+        }
+#pragma GCC unroll 3
+      for (int m = 0; m < many; ++m)
+        fourths[side][m] =
+            twos(pairs(sums[m][0], sums[m][1]), pairs(sums[m][2], sums[m][3]));
+    }
+    for (int m = 0; m < many; ++m)
+      found[m] = first_of(fours(fourths[0][m], fourths[1][m]), int32_t(count - first));
+  }
+
+  // Turns a query's scores into weights; returns what is left of what it gathered.
+  static float weigh(Query& query, Eight* parts, int64_t used, float* weights) {
+    Eight most = Eight{} - INFINITY;
+    for (int64_t i = 0; i < used; ++i) most = larger(most, parts[i]);
     // No maximum needs to hold a NaN: the weights do.
     float peak = std::max(query.peak, max_of(most));
     float shrink = fast_exp(query.peak - peak);
@@ -72,45 +140,29 @@ struct Head<width> {
       parts[i] = exp_of_negative(parts[i] - peak);
       query.totals += parts[i];
     }
-    float weights[kRun];
-    std::memcpy(weights, parts, sizeof weights);
-    gather(weights, run, count, shrink, query.out);
+    std::memcpy(weights, parts, sizeof(Eight) * size_t(used));
+    return shrink;
   }
 
- private:
-  // Dot products with eight keys from `from` on; beyond `count`, -infinity.
-  template <typename Cells>
-  static Eight scores(const float* q, const Cells& run, int64_t from, int64_t count) {
-    // Where eight are not left the last is taken again: numbers are the same bits
-    // whatever stands beside them.
-    const float* keys[8];
-    for (int c = 0; c < 8; ++c)
-      keys[c] = run.keys + std::min(from + c, count - 1) * run.stride;
-    Eight sums[8] = {};
-    for (int i = 0; i < width; i += 8) {
-      Eight part = eight_at(q + i);
+  // Adds weighed values to what was gathered, which shrinks first.
+  template <int many, int wide, typename Number>
+  static void gather(Query* queries, const Run<Number>& run, int64_t count,
+                     const float* shrink, const float (*weights)[kRun], int from) {
+    Eight sums[many][wide];
+#pragma GCC unroll 3
+    for (int m = 0; m < many; ++m)
 #pragma GCC unroll 8
-      for (int c = 0; c < 8; ++c) sums[c] += part * eight_at(keys[c] + i);
-    }
-    Eight all = fours(twos(pairs(sums[0], sums[1]), pairs(sums[2], sums[3])),
-                      twos(pairs(sums[4], sums[5]), pairs(sums[6], sums[7])));
-    return first_of(all, int32_t(count - from));
-  }
-
-  // Adds weighed values to `out`, which shrinks first.
-  template <typename Cells>
-  static void gather(const float* weights, const Cells& run, int64_t count,
-                     float shrink, float* out) {
-    for (int part = 0; part < width; part += 64, out += 64) {
-      Eight sums[8];
+      for (int i = 0; i < wide; ++i)
+        sums[m][i] = eight_at(queries[m].out + from + i * 8) * shrink[m];
+    for (int64_t c = 0; c < count; ++c)
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) sums[i] = eight_at(out + i * 8) * shrink;
-      for (int64_t c = 0; c < count; ++c) {
-        const float* value = run.values + c * run.stride + part;
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) sums[i] += weights[c] * eight_at(value + i * 8);
+      for (int i = 0; i < wide; ++i) {
+        Eight value = eight_at(run.values[c] + from + i * 8);
+#pragma GCC unroll 3
+        for (int m = 0; m < many; ++m) sums[m][i] += weights[m][c] * value;
       }
-      std::memcpy(out, sums, sizeof sums);
-    }
+#pragma GCC unroll 3
+    for (int m = 0; m < many; ++m)
+      std::memcpy(queries[m].out + from, sums[m], sizeof sums[m]);
   }
 };
