@@ -194,3 +194,22 @@ def test_a_closed_runner_refuses_plans(checkpoint: Checkpoint) -> None:
     runner.close()
     with pytest.raises(ValueError, match="closed"):
         runner.launch(StepPlan(0, ()))
+
+
+@pytest.mark.parametrize(("attention", "limit"), [("auto", 40), ("paged", 256)])
+def test_kernels_without_windows_end_the_context_with_them(
+    tmp_path: Path,
+    tiny_config: ModelConfig,
+    random_parameters: Callable[..., Any],
+    write_gguf: Callable[..., Path],
+    attention: str,
+    limit: int,
+) -> None:
+    if not isinstance(precision.load_kernels(), Kernels):
+        pytest.skip("no C++ compiler")
+    window = {"llama.attention.sliding_window": 40}
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, tiny_config, random_parameters(), metadata=window)
+    settings = RunnerSettings(device="cpu", dtype="int8", attention=attention)
+    runner = build_runner(open_checkpoint(str(path)), settings)
+    assert runner.limits.max_context == limit

@@ -121,6 +121,9 @@ def choose_attention(
     found = available(device, geometry, page_size)
     why = ""
     for one in found:
+        if name == "auto" and not one.runs:
+            log.info("no attention %s: %s", one.name, one.reason)
+    for one in found:
         if name not in ("auto", one.name):
             continue
         tried = attempt(one, geometry, device)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .cache import KvCache
-from .kernel import Call, KernelAttention
+from .kernel import Call, CapturableKernel
 from .offer import Offer
 from .part import Part
 
@@ -122,10 +122,10 @@ def offer_2(imported: Callable[[str], Any] = import_module) -> Offer:
 
     def build(
         cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
-    ) -> KernelAttention:
+    ) -> CapturableKernel:
         module: ModuleType = imported(MODULE_2)
         call = flash_2(module.flash_attn_with_kvcache, module.flash_attn_varlen_func)
-        return KernelAttention(cache, windows, call, splits=True)
+        return CapturableKernel(cache, windows, call, splits=True)
 
     return Offer(
         "FlashAttention 2 of the flash-attn package",
@@ -145,10 +145,10 @@ def offer_3(imported: Callable[[str], Any] = import_module) -> Offer:
 
     def build(
         cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
-    ) -> KernelAttention:
+    ) -> CapturableKernel:
         module: ModuleType = imported(MODULE_3)
         call = flash_3(module.flash_attn_with_kvcache)
-        return KernelAttention(cache, windows, call, splits=False)
+        return CapturableKernel(cache, windows, call, splits=False)
 
     # It takes pages of any size, and loads those in hardware that are as large as its
     # tiles.

@@ -1,7 +1,8 @@
 """Attention by torch's own dot product over gathered pages.
 
 The last resort: it runs on every torch, for every head and type, on any device. Keys
-and values are copied out of their pages first, a bounded number of bytes at a time.
+and values are copied out of their pages first, a bounded number of bytes at a time. It
+is not captured: a graph would copy whole contexts, whatever the rows' lengths.
 """
 
 import torch
@@ -22,7 +23,7 @@ def gather(
     part: Part,
     window: int,
 ) -> torch.Tensor:
-    """Attend as ``Call`` says; reads nothing on the host."""
+    """Attend as ``Call`` says."""
     page_size = keys.shape[1]
     ends = torch.arange(part.tables.shape[1], device=q.device) * page_size
     # What follows a row's end may hold anything, and no weight silences a NaN: its own

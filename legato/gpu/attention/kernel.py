@@ -59,6 +59,10 @@ class KernelAttention:
         """Cut the step into what is called together."""
         return KernelStep(self, batch.cells, self._cut(batch))
 
+
+class CapturableKernel(KernelAttention):
+    """A kernel whose work follows the rows' lengths, however wide their tables."""
+
     def reserve(self, rows: int, pages: int, spare_page: int) -> StaticStep:
         """Reserve a decode step for graphs."""
         return StaticStep(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .cache import KvCache
-from .kernel import Call, KernelAttention
+from .kernel import Call, CapturableKernel
 from .offer import Offer
 from .part import Part
 
@@ -155,10 +155,10 @@ def offer(flavour: Flavour, find: Callable[[], Kernel] = find_kernel) -> Offer:
 
     def build(
         cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
-    ) -> KernelAttention:
+    ) -> CapturableKernel:
         activate(flavour)
         call = varlen(find(), has_cu_k=flavour.splits)
-        return KernelAttention(cache, windows, call, splits=flavour.splits)
+        return CapturableKernel(cache, windows, call, splits=flavour.splits)
 
     source = f"from {flavour.module}" if flavour.module else "built into torch"
     return Offer(

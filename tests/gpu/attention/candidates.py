@@ -10,7 +10,7 @@ import torch
 from legato.gpu.attention import ATTENTION_BACKENDS, AttentionBackend, KvCache
 from legato.gpu.attention.flash import flash_2, flash_3
 from legato.gpu.attention.gather import gather
-from legato.gpu.attention.kernel import Call, KernelAttention
+from legato.gpu.attention.kernel import Call, CapturableKernel, KernelAttention
 from legato.gpu.attention.native import native_or
 from legato.gpu.attention.offer import Builder, Offer
 from legato.gpu.attention.paged import PagedAttention
@@ -46,11 +46,13 @@ HALVES = (torch.bfloat16, torch.float16)
 WIDTHS = (16, 64, 80, 128, 256)
 
 
-def over(call: Call, *, splits: bool) -> Builder:
+def over(
+    call: Call, *, splits: bool, kind: type[KernelAttention] = CapturableKernel
+) -> Builder:
     def build(
         cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
     ) -> AttentionBackend:
-        return KernelAttention(cache, windows, call, splits=splits)
+        return kind(cache, windows, call, splits=splits)
 
     return build
 
@@ -116,7 +118,7 @@ CANDIDATES = [
     Candidate("reference", ReferenceAttention),
     Candidate("paged", PagedAttention),
     Candidate("native", native_or(PagedAttention)),
-    Candidate("gather", over(gather, splits=True)),
+    Candidate("gather", over(gather, splits=True, kind=KernelAttention)),
     *(
         Candidate(f"{name}, emulated", builder, HALVES, widths, sizes, 600)
         for name, (builder, sizes, widths) in EMULATED.items()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from legato.gpu.attention import CapturableAttention
 
-from .candidates import CANDIDATES, Candidate
+from .candidates import CANDIDATES, Candidate, OnGpu
 from .scene import LAYER, Rows, Scene, some_rows
 
 every = pytest.mark.parametrize("candidate", CANDIDATES, ids=str)
@@ -89,6 +89,36 @@ def test_a_static_step_refilled_attends_as_a_fresh_one(
         scene.check(got)
         scene.want = want
     assert step.tensors.tables.data_ptr() == before
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["flash", "varlen"])
+@pytest.mark.parametrize("window", [0, 5])
+def test_a_captured_step_attends_to_the_rows_it_is_filled_with(
+    name: str, window: int
+) -> None:
+    candidate = OnGpu(name)
+    scene = Scene.make(
+        [(0, 1), (700, 1), (31, 1), (255, 1)],
+        head_dim=64,
+        page_size=candidate.offer.page_size,
+        window=window,
+        dtype=torch.bfloat16,
+        device=candidate.device,
+    )
+    backend = candidate.build(scene, (0, window))
+    assert isinstance(backend, CapturableAttention)
+    step = backend.reserve(4, 4, scene.spare_page)
+    out = torch.empty_like(scene.q)
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step.attend(LAYER, scene.q, scene.k, scene.v)
+        with torch.cuda.graph(graph, stream=stream):
+            out.copy_(step.attend(LAYER, scene.q, scene.k, scene.v))
+    torch.cuda.current_stream().wait_stream(stream)
+    step.fill(scene.batch.starts, scene.tables)
+    graph.replay()
+    scene.check(out)
 
 
 @every

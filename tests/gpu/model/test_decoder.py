@@ -29,7 +29,9 @@ def dense(config: ModelConfig, parameters: Parameters) -> torch.Tensor:
             name.removeprefix(f"model.layers.{layer}."): weight
             for name, weight in p.items()
         }
-        x = x + attention(config, mine, norm(config, x, mine["input_layernorm.weight"]))
+        window = config.windows[layer] if config.windows else 0
+        y = norm(config, x, mine["input_layernorm.weight"])
+        x = x + attention(config, mine, y, window)
         y = norm(config, x, mine["post_attention_layernorm.weight"])
         gate, up = y @ mine["mlp.gate_proj.weight"].T, y @ mine["mlp.up_proj.weight"].T
         x = x + (gate * gate.sigmoid() * up) @ mine["mlp.down_proj.weight"].T
@@ -37,7 +39,9 @@ def dense(config: ModelConfig, parameters: Parameters) -> torch.Tensor:
     return x @ p.get("lm_head.weight", p["model.embed_tokens.weight"]).T
 
 
-def attention(config: ModelConfig, p: Parameters, x: torch.Tensor) -> torch.Tensor:
+def attention(
+    config: ModelConfig, p: Parameters, x: torch.Tensor, window: int
+) -> torch.Tensor:
     def heads(name: str, count: int) -> torch.Tensor:
         y = x @ p[f"self_attn.{name}_proj.weight"].T
         y = y + p.get(f"self_attn.{name}_proj.bias", torch.zeros(1))
@@ -52,6 +56,8 @@ def attention(config: ModelConfig, p: Parameters, x: torch.Tensor) -> torch.Tens
     v = heads("v", config.num_kv_heads).repeat_interleave(group, 1)
     scores = torch.einsum("qhd,khd->hqk", q, k) / config.head_dim**0.5
     scores += torch.full_like(scores[0], -torch.inf).triu(1)
+    if window:
+        scores += torch.full_like(scores[0], -torch.inf).tril(-window)
     out = torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).flatten(1)
     out = out @ p["self_attn.o_proj.weight"].T
     return out + p.get("self_attn.o_proj.bias", torch.zeros(1))
@@ -100,6 +106,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "qwen2": {"architecture": "qwen2", "qkv_bias": True, "tied_embeddings": False},
     "qwen3": {"architecture": "qwen3", "qk_norm": True, "head_dim": 24},
     "mistral": {"architecture": "mistral", "num_kv_heads": 1},
+    "windowed": {"architecture": "mistral", "windows": (3, 0)},
     "linear": {"rope": RopeConfig(theta=1e4, kind="linear", factor=4.0)},
     "llama3": {
         "rope": RopeConfig(
@@ -134,6 +141,12 @@ def test_a_directory_computes_what_its_parameters_say(
             "high_freq_factor": rope.high_freq_factor,
             "original_max_position_embeddings": rope.original_context,
         }
+    if config.windows:
+        extra["sliding_window"] = max(config.windows)
+        extra["layer_types"] = [
+            "sliding_attention" if window else "full_attention"
+            for window in config.windows
+        ]
     path = write_directory(tmp_path / "model", config, parameters, **extra)
     checkpoint = open_checkpoint(str(path))
     assert checkpoint.config.rope == rope or rope.kind == "linear"
