@@ -12,6 +12,9 @@ from .settings import RunnerSettings
 # Positions of a step where nobody chose: as many as do not let running streams wait
 # for long, and enough that weights are worth their reading.
 STEP_TOKENS = {"cpu": 128, "cuda": 512}
+# On a CPU a decode, with the head behind it, takes about as long as two tokens of a
+# prompt.
+DECODE_WEIGHT = {"cpu": 2.0, "cuda": 0.0}
 
 
 def find_geometry(config: ModelConfig, dtype: torch.dtype) -> Geometry:
@@ -53,6 +56,7 @@ def find_limits(
         max_step_tokens=settings.max_step_tokens or STEP_TOKENS[device.type],
         vocab_size=config.vocab_size,
         page_bytes=page_bytes,
+        decode_weight=DECODE_WEIGHT[device.type],
     )
 
 

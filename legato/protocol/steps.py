@@ -205,6 +205,8 @@ class RunnerLimits(msgspec.Struct, frozen=True, kw_only=True):
         max_step_tokens: Most positions one plan may compute.
         vocab_size: Ids are below this.
         page_bytes: Memory one page takes over all layers.
+        decode_weight: Tokens of a prompt that take a step as long as a decode does; 0
+            where steps take about as long whatever they compute.
     """
 
     num_slots: int
@@ -214,6 +216,7 @@ class RunnerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_step_tokens: int
     vocab_size: int
     page_bytes: int
+    decode_weight: float = 0.0
 
 
 class DeviceReady(msgspec.Struct, frozen=True, gc=False, tag=True):

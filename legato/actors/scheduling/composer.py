@@ -6,7 +6,10 @@ slips in between the chunks of a long one, and the long one's growing wait makes
 that it gets its turn.
 
 The bound: a step computes at most ``max_step_tokens`` positions, and D running streams
-get a row each in ceil(D / max_step_tokens) steps, whatever the prompts.
+get a row each in ceil(D / max_step_tokens) steps, whatever the prompts. Where a step
+takes the longer the more it computes, prompts beside decodes get less than what is
+left: running streams then wait for more steps that are a little longer, not for a few
+that are three times as long.
 """
 
 from ...protocol.steps import SlotOpen, StepRow
@@ -21,6 +24,12 @@ MAX_LONG_PROMPTS = 4
 """Prompts longer than a step that are computed at once. More would hold their pages
 longer without any of them being done earlier."""
 
+SHARED = 3 / 4
+"""What prompts and decodes together may take of the time of a full step of prompts."""
+
+STRETCH = 3 / 4
+"""How much longer than many decodes alone a step may take in any case."""
+
 NO_PAGES: tuple[int, ...] = ()
 
 
@@ -33,6 +42,7 @@ class Composer:
         pressure: Preemption.
         starts: The way in.
         step_tokens: Positions in a step.
+        decode_weight: The runner's.
         patience_s: Seconds of waiting that are worth one priority.
     """
 
@@ -42,7 +52,9 @@ class Composer:
         storage: Storage,
         pressure: Pressure,
         starts: Starts,
+        *,
         step_tokens: int,
+        decode_weight: float,
         patience_s: float,
     ) -> None:
         self._roster = roster
@@ -50,17 +62,25 @@ class Composer:
         self._pressure = pressure
         self._starts = starts
         self._step_tokens = step_tokens
+        self._decode_weight = decode_weight
         self._patience_s = patience_s
 
     def fill(self, draft: Flight, now_s: float) -> None:
         """Add all rows that the budget, the pages and the order allow."""
         self._pressure.begin_step()
         self._add_decodes(draft)
+        if draft.num_rows and self._decode_weight:
+            draft.budget = min(draft.budget, self._tokens_beside(draft.num_rows))
         while draft.budget > 0:
             self._start_more(now_s)
             sequence = self._next_prompt(now_s)
             if sequence is None or not self._add_chunk(draft, sequence):
                 return
+
+    def _tokens_beside(self, decodes: int) -> int:
+        """How many tokens of prompts may make a step of decodes longer."""
+        taken = decodes * self._decode_weight
+        return int(max(self._step_tokens * SHARED - taken, taken * STRETCH, 1))
 
     def _add_decodes(self, draft: Flight) -> None:
         """Give the running decodes a row each."""

@@ -65,7 +65,12 @@ class Planner:
         starts = self._starts = Starts(
             roster, storage, pressure, twins, pace, settings.batching
         )
-        self._composer = Composer(roster, storage, pressure, starts, tokens, patience_s)
+        self._composer = Composer(
+            *(roster, storage, pressure, starts),
+            step_tokens=tokens,
+            decode_weight=limits.decode_weight,
+            patience_s=patience_s,
+        )
         self._settlement = Settlement(roster, storage, twins, pressure)
         forecast = Forecast(roster, storage, pace, tokens, depth)
         self._admission = Admission(limits, settings, roster, pace, forecast)

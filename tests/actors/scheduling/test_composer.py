@@ -3,6 +3,7 @@
 import random
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from legato.protocol.requests import Credit, Emitted
@@ -144,3 +145,34 @@ def test_no_stream_waits_longer_for_a_row_than_its_bound_whatever_the_prompts(
         turns = [n for n, plan in enumerate(drive.plans) if slot in plan.decodes]
         assert max(later - turn for turn, later in pairwise(turns)) <= bound
         assert len(drive.plans) - turns[-1] <= bound
+
+
+@pytest.mark.parametrize(
+    ("decodes", "tokens"),
+    [
+        (1, 10),  # three quarters of a step, of which the decode takes two
+        (6, 9),  # three quarters of what the six take
+        (9, 7),  # what is left
+    ],
+)
+def test_prompts_leave_room_beside_decodes_where_steps_take_what_they_compute(
+    new_drive, decodes, tokens
+):
+    limits = msgspec.structs.replace(WIDE, decode_weight=2.0)
+    drive = new_drive(limits, prefix_cache=False)
+    for request in range(decodes):
+        drive.admit(request, 1, 40)
+    for _ in range(4):
+        drive.step()
+    drive.admit(20, 80, 2)
+    for _ in range(5):
+        drive.step()
+    beside = [plan for plan in drive.plans if len(plan.decodes) == decodes]
+    assert max(plan.num_tokens - decodes for plan in beside) == tokens
+
+
+def test_a_prompt_alone_fills_a_step(new_drive):
+    drive = new_drive(msgspec.structs.replace(WIDE, decode_weight=2.0))
+    drive.admit(0, 80, 2)
+    drive.step()
+    assert drive.plans[0].num_tokens == 16
