@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--sockets", type=numbers, default="1000,4000")
     parser.add_argument("--placements", type=names, default="thread,process")
     parser.add_argument(
-        "--servers", type=names, default="uvicorn", help="also plain,granian,websockets"
+        "--servers", type=names, default="uvicorn", help="and plain,granian,websockets"
     )
     parser.add_argument("--bare", type=names, default=",".join(BARE))
     parser.add_argument("--tokens-per-s", type=float, default=0.0)
@@ -167,7 +167,7 @@ def main() -> None:
     print("  ".join(f"{name:>{width}}" for name, width, _ in COLUMNS), flush=True)
     rows = [row for sockets in options.sockets for row in push(sockets, options)]
     alone = {"step_ms": STEP_MS, "seconds": options.seconds}
-    stalled = run("stalled", 0, alone | {"streams": 1})
+    stalled = run("stalled", options.servers[0], alone | {"streams": 1})
     print(stalled, flush=True)
     churn: Row = {}
     if options.churn:

@@ -103,7 +103,7 @@ async def run_case(fields: dict[str, Any], clock: str) -> dict[str, Any]:
     if kind == "bare":
         return await run_bare(case, argument)
     if kind == "stalled":
-        return await run_stalled(case, clock)
+        return await run_stalled(case, argument, clock)
     if kind == "churn":
         return await run_churn(case, argument, clock)
     return await run_legato(case, argument, clock)

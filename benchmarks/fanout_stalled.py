@@ -57,13 +57,13 @@ async def beside_stalled(case: Case, window: Window, port: int) -> dict[str, flo
     }
 
 
-async def run_stalled(case: Case, clock: str) -> dict[str, Any]:
+async def run_stalled(case: Case, server: str, clock: str) -> dict[str, Any]:
     """The memory that it takes in a server that has nobody else to serve.
 
     It grows until the engine has paused every one of its streams, and then no more.
     """
     engine = case.engine(clock)
-    async with SERVERS["uvicorn"](engine, case) as port:
+    async with SERVERS[server](engine, case) as port:
         here = processes_of(engine)
         async with stalled(port, 64):
             await asyncio.sleep(1.0)  # what the first one loads is nobody's
