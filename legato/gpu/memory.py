@@ -63,10 +63,10 @@ def size_pool(
     useful = num_slots * -(-max_context // page_size)
     if kv_bytes:
         num_pages, why = kv_bytes // page_bytes, "as set"
-        if kv_bytes > free:
+        if kv_bytes > free - step_bytes:
             raise InvalidSetting(
-                f"kv_bytes asks for {mib(kv_bytes)}, but {mib(free)} are free; "
-                "lower it, or leave it out"
+                f"kv_bytes asks for {mib(kv_bytes)}, but {mib(free)} are free"
+                f"{_beside(step_bytes)}; lower it, or leave it out"
             )
     else:
         room = max(int(free * (share or SHARE[device.type])) - step_bytes, 0)
@@ -116,7 +116,7 @@ def _container_free() -> int:
 
 
 def _beside(step_bytes: int) -> str:
-    return f", of which steps need {step_bytes}" if step_bytes else ""
+    return f", of which steps need {step_bytes} bytes" if step_bytes else ""
 
 
 def mib(num_bytes: int) -> str:

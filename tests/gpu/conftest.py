@@ -14,9 +14,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from legato.gpu.checkpoint import ModelConfig, RopeConfig
+from legato.gpu.checkpoint import ModelConfig, RopeConfig, open_checkpoint
 from legato.gpu.checkpoint.parameters import expected_parameters
+from legato.gpu.cuda import CudaDevice, Device, build_stream_runner
+from legato.gpu.cuda.host_device import HostDevice
+from legato.gpu.cuda.late_device import LateDevice
+from legato.gpu.precision import hold
 from legato.gpu.runner import ModelRunner, StepHandle
+from legato.gpu.settings import RunnerSettings
 from legato.protocol.steps import (
     RowSampling,
     SampledToken,
@@ -313,6 +318,34 @@ class Stage:
                 decodes.append(line.slot)
                 grown += [(line.slot, page) for page in pages]
         return StepPlan(self.step, tuple(rows), opens, (), tuple(decodes), tuple(grown))
+
+
+@pytest.fixture(scope="session")
+def stream_devices() -> dict[str, Callable[[], Device]]:
+    """Devices to queue steps on, by name."""
+
+    def cuda() -> Device:
+        if not torch.cuda.is_available():
+            pytest.skip("no CUDA device")
+        return CudaDevice(torch.device("cuda"))
+
+    return {"host": HostDevice, "late": LateDevice, "cuda": cuda}
+
+
+@pytest.fixture(scope="session")
+def build_on() -> Callable[..., ModelRunner]:
+    """Make a runner of a model's file on a device."""
+
+    def build(device: Device, path: Path, **options: Any) -> ModelRunner:
+        kind = device.torch_device.type
+        wanted = {"dtype": "float32", "attention": "reference"} | options
+        settings = RunnerSettings(device=kind, **wanted)
+        checkpoint = open_checkpoint(str(path))
+        held = hold(checkpoint, settings, device.torch_device, None)
+        checkpoint.close()
+        return build_stream_runner(checkpoint.config, held, settings, device)
+
+    return build
 
 
 @pytest.fixture(scope="session")

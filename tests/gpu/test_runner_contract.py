@@ -11,13 +11,10 @@ import pytest
 
 from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import ModelConfig, open_checkpoint
-from legato.gpu.cuda import Device, build_stream_runner
-from legato.gpu.cuda.host_device import HostDevice
-from legato.gpu.cuda.late_device import LateDevice
+from legato.gpu.cuda import Device
 from legato.gpu.fake import FakeRunner
 from legato.gpu.grammar import Grammars, Spelling
 from legato.gpu.native import Kernels, load_kernels
-from legato.gpu.precision import hold
 from legato.gpu.runner import ModelRunner
 from legato.gpu.settings import RunnerSettings
 from legato.protocol.grammar import Grammar
@@ -73,36 +70,31 @@ def tiny_file(
     return write_directory(folder, tiny_config, random_parameters())
 
 
-# By name: a device to step on.
-STREAMS: dict[str, Callable[[], Device]] = {"host": HostDevice, "late": LateDevice}
+# Devices to queue steps on.
+STREAMS = ("host", "late", "cuda")
 DENSE_PAGE_BYTES = 2 * 4 * 2 * 4 * 2 * 16
 
 
-def on_streams(device: Device, tiny_file: Path) -> ModelRunner:
-    checkpoint = open_checkpoint(str(tiny_file))
-    settings = RunnerSettings(
-        device="cpu",
-        dtype="float32",
-        attention="reference",
-        page_size=LIMITS.page_size,
-        num_slots=LIMITS.num_slots,
-        max_context=LIMITS.max_context,
-        max_step_tokens=LIMITS.max_step_tokens,
-        kv_bytes=LIMITS.num_pages * DENSE_PAGE_BYTES,
-    )
-    held = hold(checkpoint, settings, device.torch_device, None)
-    checkpoint.close()
-    return build_stream_runner(checkpoint.config, held, settings, device)
-
-
 @pytest.fixture(scope="module")
-def stream_runner(tiny_file: Path) -> Iterator[Callable[[str], ModelRunner]]:
-    """A runner of a name, made once: capturing takes a while."""
+def stream_runner(
+    tiny_file: Path,
+    stream_devices: dict[str, Callable[[], Device]],
+    build_on: Callable[..., ModelRunner],
+) -> Iterator[Callable[[str], ModelRunner]]:
+    """A runner on a device, made once: capturing takes a while."""
     made: dict[str, ModelRunner] = {}
 
     def of(name: str) -> ModelRunner:
         if name not in made:
-            made[name] = on_streams(STREAMS[name](), tiny_file)
+            made[name] = build_on(
+                stream_devices[name](),
+                tiny_file,
+                page_size=LIMITS.page_size,
+                num_slots=LIMITS.num_slots,
+                max_context=LIMITS.max_context,
+                max_step_tokens=LIMITS.max_step_tokens,
+                kv_bytes=LIMITS.num_pages * DENSE_PAGE_BYTES,
+            )
         return made[name]
 
     yield of
@@ -110,7 +102,13 @@ def stream_runner(tiny_file: Path) -> Iterator[Callable[[str], ModelRunner]]:
         runner.close()
 
 
-@pytest.fixture(params=["fake", "reference", "paged", "native", "int8", *STREAMS])
+@pytest.fixture(
+    params=[
+        *("fake", "reference", "paged", "native", "int8", "host"),
+        pytest.param("late", marks=pytest.mark.slow),
+        pytest.param("cuda", marks=pytest.mark.gpu),
+    ]
+)
 def runner(
     request: pytest.FixtureRequest,
     tiny_file: Path,

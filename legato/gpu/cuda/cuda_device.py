@@ -127,7 +127,8 @@ class CudaDevice:
         return torch.cuda.mem_get_info(self.torch_device)[0]
 
     def release(self) -> None:
-        """Empty the allocator's cache."""
+        """Empty the allocator's cache, once no kernel uses it."""
+        self.settle()
         torch.cuda.empty_cache()
 
     def phase(self, name: str) -> AbstractContextManager[None]:

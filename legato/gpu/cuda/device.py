@@ -108,7 +108,11 @@ class Device(Protocol):
         ...
 
     def release(self) -> None:
-        """Give back to others what nothing refers to any more."""
+        """Wait for what is queued, then give back what nothing refers to any more.
+
+        Raises:
+            Exception: Whatever the device failed with.
+        """
         ...
 
     def phase(self, name: str) -> AbstractContextManager[None]:

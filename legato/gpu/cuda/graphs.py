@@ -206,6 +206,8 @@ class StepGraphs:
         return 1
 
     def _captured(self, shape: Shape, work: Work) -> Graph:
+        # What it reads was made on torch's own stream, which no other waits for.
+        self._device.settle()
         # With padding alone: nothing that a sequence has is touched.
         self._device.compute.run(lambda: self._inputs.pad(shape))
         # Once for what is made at first use: libraries' handles and workspaces.

@@ -124,6 +124,10 @@ class LateDevice:
         self._random = random.Random(seed)
         self._pinned: set[int] = set()
 
+    def shuffle(self, seed: int) -> None:
+        """Choose another order of turns."""
+        self._random.seed(seed)
+
     def pinned(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         """Reserve host memory that is watched."""
         made = torch.zeros(shape, dtype=dtype)

@@ -67,6 +67,11 @@ class Recorder(TorchDispatchMode):
         super().__init__()  # pyright: ignore[reportUnknownMemberType] # torch's own
         self._calls = calls
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Torch would import its compiler to turn it off: 2 s, and some at every call.
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,
