@@ -9,9 +9,15 @@ does without.
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from ..protocol.openai.refusal import Refusal
+from .portions import Portions
 from .settings import LINGER_BYTES, LINGER_S, ServeSettings
 
 # What a header costs beside its name and value.
@@ -22,6 +28,20 @@ DEFAULTS = ServeSettings()
 
 class HeadersTooLarge(Exception):
     """More than the limit; raised through the parser, which it ends."""
+
+
+class Flow(FlowControl):
+    """Reads nothing while something read before waits to be parsed."""
+
+    def __init__(self, transport: asyncio.Transport, portions: Portions) -> None:
+        super().__init__(transport)
+        self._portions = portions
+
+    def resume_reading(self) -> None:
+        """Read on, unless something waits; it says when it does not any more."""
+        if not self._portions.waiting:
+            super().resume_reading()
+        self.read_paused = False
 
 
 class HttpTransport(HttpToolsProtocol):
@@ -48,6 +68,7 @@ class HttpTransport(HttpToolsProtocol):
         self._handed_over = False
         self._lingering = False
         self._discarded_bytes = 0
+        self._running: RequestResponseCycle | None = None
 
     @property
     def _serving(self) -> bool:
@@ -56,11 +77,18 @@ class HttpTransport(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        self._portions = Portions(self.loop, transport, self._parse, self._read_on)
+        self.flow = Flow(transport, self._portions)
         self._arm()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Wait for nothing any more, and tell the request that is being served."""
         self._disarm()
+        self._portions.drop()
+        if self._running is not None and self._running is not self.cycle:
+            # Uvicorn tells the last one that came in, which waits behind it.
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -70,12 +98,38 @@ class HttpTransport(HttpToolsProtocol):
             if self._discarded_bytes > LINGER_BYTES:
                 self.transport.abort()
             return
+        self._portions.take(data)
+
+    def on_response_complete(self) -> None:
+        """Serve the next request; parse more where none waits for its turn."""
+        super().on_response_complete()
+        if not self.pipeline:
+            self._portions.go_on()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _read_on(self) -> None:
+        if not self.flow.read_paused:
+            self.transport.resume_reading()
+
+    def _parse(self, data: bytes) -> bool:
+        """Parse a portion; no more of them while a request waits for its turn."""
         self._parser_spoke = False
         super().data_received(data)
         if self._handed_over or self._lingering or self.transport.is_closing():
-            return
+            self._portions.drop()
+            return False
+        self._bound_headers(len(data))
+        if not self.pipeline:
+            return True
+        self.flow.resume_reading()  # or nobody would hear that the client leaves
+        return False
+
+    def _bound_headers(self, num_bytes: int) -> None:
         self._unparsed_bytes = (
-            0 if self._parser_spoke else self._unparsed_bytes + len(data)
+            0 if self._parser_spoke else self._unparsed_bytes + num_bytes
         )
         if self._parsed_bytes + self._unparsed_bytes > self.max_header_bytes:
             self._refuse(self._headers_too_large())
@@ -192,6 +246,7 @@ class HttpTransport(HttpToolsProtocol):
             self.cycle.message_event.set()
             self.cycle = None  # pyright: ignore[reportAttributeAccessIssue] # as before the first request
         self._lingering = True
+        self._discarded_bytes += self._portions.drop()
         self.flow.resume_reading()
         self.transport.write(closing_answer(refusal))
         if self.transport.can_write_eof():

@@ -277,3 +277,37 @@ async def test_closing_only_the_sending_side_is_leaving(engine, stream):
         writer.write_eof()
         assert await reader.read() == b""
         await engine.until_open(0)
+
+
+async def test_one_of_pipelined_requests_ends_with_its_client(engine):
+    engine.script = [asyncio.Event()]
+    async with talking(engine) as (reader, writer):
+        writer.write(with_length(len(BODY)) + BODY + HEALTH + b"\r\n")
+        await engine.until_open(1)
+        writer.write_eof()
+        assert await reader.read() == b""
+        await engine.until_open(0)
+
+
+async def test_requests_without_end_are_parsed_as_they_are_answered(
+    engine, deltas, monkeypatch
+):
+    release = asyncio.Event()
+    engine.script = [release, *deltas("Hello")]
+    begun = []
+    begin = transport.HttpTransport.on_message_begin
+    monkeypatch.setattr(
+        transport.HttpTransport,
+        "on_message_begin",
+        lambda protocol: begun.append(begin(protocol)),
+    )
+    number = 1000
+    async with talking(engine) as (reader, writer):
+        writer.write(with_length(len(BODY)) + BODY + (HEALTH + b"\r\n") * number)
+        await engine.until_open(1)
+        assert 1 < len(begun) < 200
+        release.set()
+        assert b"Hello" in await read_answer(reader)
+        for _ in range(number):
+            assert status_of(await read_answer(reader)) == 200
+    assert len(begun) == 1 + number
