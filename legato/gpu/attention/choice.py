@@ -18,25 +18,25 @@ from .reference import ReferenceAttention
 from .trial import find_fault
 
 log = logging.getLogger(__name__)
-Look = Callable[[torch.device], Offer | str | None]
+Look = Callable[[torch.device], tuple[Offer, ...] | str]
 
 
 def on_cpu(what: str, build: Builder) -> Look:
     """Offer a backend on CPUs."""
 
-    def look(device: torch.device) -> Offer | None:
-        return Offer(what, build) if device.type == "cpu" else None
+    def look(device: torch.device) -> tuple[Offer, ...]:
+        return (Offer(what, build),) if device.type == "cpu" else ()
 
     return look
 
 
-def reference(device: torch.device) -> Offer:
+def reference(device: torch.device) -> tuple[Offer, ...]:
     """Offer the oracle, anywhere."""
-    return Offer("plain float32 attention, slow", ReferenceAttention, rank=-1)
+    return (Offer("plain float32 attention, slow", ReferenceAttention, rank=-1),)
 
 
-# Each says what it offers on a device, or why nothing; None if the device is not of its
-# kind. Among equals the first.
+# Each says what it offers on a device, or why nothing; nothing at all if the device is
+# not of its kind. Among equals the first.
 ATTENTION_BACKENDS: dict[str, Look] = {
     "paged": on_cpu("torch, page by page", PagedAttention),
     # After paged: who did not ask for kernels need not wait for a compiler.
@@ -77,30 +77,31 @@ def available(
 ) -> tuple[Availability, ...]:
     """Say of each backend for such a device whether it would run.
 
-    Those that do come first, the fastest first.
+    Those that do come first, the fastest first. A backend comes as often as there are
+    packages that it could run on.
 
     Args:
         device: Where.
         geometry: Of a model; None asks about the device alone.
         page_size: Tokens in a page, or 0 if it may be chosen.
     """
-    found = [
-        judge(name, offer, geometry, page_size)
-        for name, look in ATTENTION_BACKENDS.items()
-        if (offer := look(device)) is not None
-    ]
+    found: list[Availability] = []
+    for name, look in ATTENTION_BACKENDS.items():
+        offers = look(device)
+        if isinstance(offers, str):
+            found.append(Availability(name, False, offers))
+            continue
+        found += [judge(name, offer, geometry, page_size) for offer in offers]
     return tuple(sorted(found, key=lambda one: (not one.runs, -_rank(one))))
 
 
 def judge(
-    name: str, offer: Offer | str, geometry: Geometry | None, page_size: int
+    name: str, offer: Offer, geometry: Geometry | None, page_size: int
 ) -> Availability:
     """Hold what a backend offers against what is asked."""
-    if isinstance(offer, str):
-        return Availability(name, False, offer)
     refusal = offer.refusal(geometry, page_size)
     if refusal:
-        return Availability(name, False, f"not for {refusal}")
+        return Availability(name, False, f"{offer.what}: not for {refusal}")
     return Availability(name, True, offer.what, page_size or offer.page_size, offer)
 
 
@@ -119,21 +120,20 @@ def choose_attention(
         InvalidSetting: No backend has the name, or it does not run here; and why.
     """
     found = available(device, geometry, page_size)
-    why = ""
-    for one in found:
-        if name == "auto" and not one.runs:
-            log.info("no attention %s: %s", one.name, one.reason)
+    why: list[str] = []
     for one in found:
         if name not in ("auto", one.name):
             continue
         tried = attempt(one, geometry, device)
         if tried.runs:
             return tried
-        why = f" ({tried.reason})"
-        log.warning("no attention %s: %s", one.name, tried.reason)
-    fit = [one.name for one in found if one.runs and one.name != name]
+        why.append(tried.reason)
+        if one.runs:
+            log.warning("no attention %s: %s", one.name, tried.reason)
+    fit = dict.fromkeys(one.name for one in found if one.runs and one.name != name)
+    reasons = f" ({'; '.join(why)})" if why else ""
     raise InvalidSetting(
-        f"attention {name!r} does not run on {device.type}{why}; choose auto or "
+        f"attention {name!r} does not run on {device.type}{reasons}; choose auto or "
         f"{' or '.join(fit)}"
     )
 

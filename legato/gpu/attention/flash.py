@@ -102,17 +102,20 @@ def bounds(window: int) -> tuple[int, int]:
     return (window - 1, 0) if window else (-1, -1)
 
 
-def look(device: torch.device) -> Offer | str | None:
+def look(device: torch.device) -> tuple[Offer, ...] | str:
     """Say which FlashAttention is there, or why none; imports nothing."""
     if device.type != "cuda":
-        return None
+        return ()
     major, minor = torch.cuda.get_device_capability(device)
     if major < 8:
         return f"it needs compute capability 8.0, this device has {major}.{minor}"
+    offers: list[Offer] = []
     if major == 9 and find_spec(MODULE_3):
-        return offer_3()
+        offers.append(offer_3())
     if find_spec(MODULE_2):
-        return offer_2()
+        offers.append(offer_2())
+    if offers:
+        return tuple(offers)
     hopper = ", or FlashAttention 3 from its repository" if major == 9 else ""
     return f"neither {MODULE_2} nor {MODULE_3} is installed; {INSTALL}{hopper}"
 

@@ -89,14 +89,15 @@ def _attend(
     return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-def look(device: torch.device) -> Offer | None:
+def look(device: torch.device) -> tuple[Offer, ...]:
     """Offer it on CUDA; CPUs have better."""
     if device.type != "cuda":
-        return None
+        return ()
 
     def build(
         cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
     ) -> KernelAttention:
         return KernelAttention(cache, windows, gather, splits=True)
 
-    return Offer("torch's dot product over gathered pages, slow", build, is_tried=True)
+    what = "torch's dot product over gathered pages, slow"
+    return (Offer(what, build, is_tried=True),)

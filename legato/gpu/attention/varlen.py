@@ -100,16 +100,16 @@ def bounds(window: int, max_q: int) -> tuple[int, int]:
     return -1, -1 if max_q == 1 else 0
 
 
-def look(device: torch.device) -> Offer | str | None:
-    """Say which kernel torch would call, or why none; activates nothing."""
+def look(device: torch.device) -> tuple[Offer, ...] | str:
+    """Say which kernels torch could call, or why none; activates nothing."""
     if device.type != "cuda":
-        return None
+        return ()
     major, minor = torch.cuda.get_device_capability(device)
     if major < 8:
         return f"it needs compute capability 8.0, this device has {major}.{minor}"
     if not reads_tables(torch.__version__):
         return f"torch {torch.__version__} reads no block tables; install torch 2.13"
-    return offer(choose_flavour(major))
+    return tuple(offer(flavour) for flavour in flavours(major))
 
 
 def reads_tables(version: str) -> bool:
@@ -133,13 +133,14 @@ def find_kernel() -> Kernel:
     return varlen_attn
 
 
-def choose_flavour(major: int) -> Flavour:
-    """Choose the newest kernel that is installed for a compute capability."""
-    for flavour in FLAVOURS:
-        fits = not flavour.majors or major in flavour.majors
-        if fits and (not flavour.module or is_installed(flavour.module)):
-            return flavour
-    raise AssertionError("the last is always there")
+def flavours(major: int) -> list[Flavour]:
+    """Find the kernels that are there for a compute capability, the newest first."""
+    return [
+        flavour
+        for flavour in FLAVOURS
+        if (not flavour.majors or major in flavour.majors)
+        and (not flavour.module or is_installed(flavour.module))
+    ]
 
 
 def is_installed(module: str) -> bool:

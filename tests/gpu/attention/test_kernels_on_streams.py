@@ -145,7 +145,7 @@ def late_runner(
 ) -> Iterator[ModelRunner]:
     call, splits, page_size = KERNELS[request.param]
     offer = Offer("a kernel", over(call, splits=splits), page_size=page_size)
-    monkeypatch.setitem(choice.ATTENTION_BACKENDS, "kernel", lambda device: offer)
+    monkeypatch.setitem(choice.ATTENTION_BACKENDS, "kernel", lambda device: (offer,))
     device, checkpoint = LateDevice(), open_checkpoint(str(windowed))
     held = hold(checkpoint, settings("kernel"), device.torch_device, None)
     yield build_stream_runner(checkpoint.config, held, settings("kernel"), device)

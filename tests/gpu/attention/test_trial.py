@@ -85,14 +85,23 @@ def test_what_fails_its_trial_is_passed_over_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = "a kernel failed its trial: RuntimeError: no kernel image is available"
-    monkeypatch.setitem(
-        choice.ATTENTION_BACKENDS, "broken", lambda device: offer_of(failing)
-    )
+    offers = (offer_of(failing), offer_of(without_window(FLASH_2)))
+    monkeypatch.setitem(choice.ATTENTION_BACKENDS, "broken", lambda device: offers)
     with caplog.at_level(logging.WARNING):
         assert choose_attention("auto", HALF, CPU).name == "paged"
     assert f"no attention broken: {told}" in caplog.text
-    with pytest.raises(InvalidSetting, match=f"{told}.; choose auto or paged"):
-        choose_attention("broken", HALF, CPU)
+    with pytest.raises(InvalidSetting, match=f"{told}; .* off by .*auto or paged"):
+        choose_attention("broken", HALF, CPU, 256)
+
+
+def test_the_next_package_is_tried_where_one_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offers = (offer_of(failing), offer_of(FLASH_2))
+    monkeypatch.setitem(choice.ATTENTION_BACKENDS, "flash", lambda device: offers)
+    for name in ("auto", "flash"):
+        chosen = choose_attention(name, HALF, CPU, 256)
+        assert (chosen.name, chosen.offer) == ("flash", offers[1])
 
 
 def test_a_backend_that_cannot_be_built_is_passed_over() -> None:

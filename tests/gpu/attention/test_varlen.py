@@ -22,20 +22,20 @@ needs_activation = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(
-    ("major", "installed", "name"),
+    ("major", "installed", "names"),
     [
-        (10, {"flash_attn.cute", "flash_attn_interface"}, "FA4"),
-        (9, {"flash_attn.cute", "flash_attn_interface"}, "FA3"),
-        (9, {"flash_attn.cute"}, "FA2"),
-        (8, {"flash_attn_interface"}, "FA2"),
-        (12, set(), "FA2"),
+        (10, {"flash_attn.cute", "flash_attn_interface"}, ["FA4", "FA2"]),
+        (9, {"flash_attn.cute", "flash_attn_interface"}, ["FA3", "FA2"]),
+        (9, {"flash_attn.cute"}, ["FA2"]),
+        (8, {"flash_attn_interface"}, ["FA2"]),
+        (12, set(), ["FA2"]),
     ],
 )
-def test_the_newest_kernel_that_reads_pages_there_is_taken(
-    monkeypatch: pytest.MonkeyPatch, major: int, installed: set[str], name: str
+def test_the_newest_kernel_that_reads_pages_there_comes_first(
+    monkeypatch: pytest.MonkeyPatch, major: int, installed: set[str], names: list[str]
 ) -> None:
     monkeypatch.setattr(varlen, "is_installed", lambda module: module in installed)
-    assert varlen.choose_flavour(major).name == name
+    assert [flavour.name for flavour in varlen.flavours(major)] == names
 
 
 def test_a_package_that_is_not_there_is_not_installed() -> None:
@@ -50,7 +50,7 @@ def test_an_older_torch_says_what_would_help(monkeypatch: pytest.MonkeyPatch) ->
     assert "reads no block tables; install torch 2.13" in str(varlen.look(CUDA))
     monkeypatch.setattr(varlen, "reads_tables", lambda version: True)
     monkeypatch.setattr(varlen, "is_installed", lambda module: False)
-    offer = varlen.look(CUDA)
+    (offer,) = varlen.look(CUDA)
     assert isinstance(offer, Offer)
     assert offer.what == "FlashAttention 2 built into torch, through torch"
 
