@@ -29,6 +29,22 @@ from difflib import get_close_matches
 
 import msgspec
 
+# Longer ones are no misspelt names; to compare one of megabytes takes seconds.
+MAX_NAME = 256
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """Of known names the one that was probably meant, or "".
+
+    Args:
+        name: What was written.
+        known: What there is.
+        cutoff: How alike they must be, 0 to 1.
+    """
+    if len(name) > MAX_NAME:
+        return ""
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=cutoff)), "")
+
 
 class LegatoError(Exception):
     """The root of everything Legato raises on purpose."""
@@ -68,8 +84,8 @@ class UnknownOption(InvalidRequest):
 
     def __init__(self, option: str, known: Iterable[str], instead: str = "") -> None:
         self.option = option
-        near = get_close_matches(option, list(known), n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = nearest(option, known)
+        hint = f"; did you mean {near!r}?" if near else ""
         hint = f"; {instead}" if instead else hint
         super().__init__(f"unknown option {option!r}{hint}", field=option)
 

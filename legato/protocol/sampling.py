@@ -14,6 +14,8 @@ from .grammar import Grammar
 
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARACTERS = 1_000
+MAX_STOP_TOKENS = 10_000
+MAX_BIASED = 10_000
 MAX_LOGPROBS = 20
 # Of a refused value, in an error's text.
 MAX_SHOWN = 100
@@ -42,7 +44,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         frequency_penalty: Subtracted once per time it was generated, [-2, 2].
         repetition_penalty: Divides (or multiplies, if negative) the logits of tokens
             in prompt and answer, [0.01, 10].
-        logit_bias: Token id to a value added to its logit, [-100, 100].
+        logit_bias: Token id to a value added to its logit, [-100, 100]; at most 10,000.
         grammar: What the answer must look like; it ends only where its form is
             complete, or by ``max_tokens``. Goes with neither ``min_tokens`` nor
             ``ignore_eos``.
@@ -101,6 +103,11 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         self._check_grammar()
         if not isinstance(self.logit_bias, dict):  # pyright: ignore[reportUnnecessaryIsInstance] # as above
             raise InvalidRequest("must map token ids to numbers", field="logit_bias")
+        if len(self.logit_bias) > MAX_BIASED:
+            raise InvalidRequest(
+                f"has at most {MAX_BIASED} tokens, got {len(self.logit_bias)}",
+                field="logit_bias",
+            )
         for token, bias in self.logit_bias.items():
             whole(token, "logit_bias", 0, 2**31 - 1)
             within(bias, "logit_bias", -100, 100)
@@ -133,6 +140,11 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                     f"a stop string has at most {MAX_STOP_CHARACTERS} characters",
                     field="stop",
                 )
+        if len(self.stop_token_ids) > MAX_STOP_TOKENS:
+            raise InvalidRequest(
+                f"has at most {MAX_STOP_TOKENS} tokens, got {len(self.stop_token_ids)}",
+                field="stop_token_ids",
+            )
         for token in self.stop_token_ids:
             whole(token, "stop_token_ids", 0, 2**31 - 1)
 

@@ -4,12 +4,12 @@ A table, not a framework: the paths are few and known; in some, one part is a na
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from difflib import get_close_matches
 from functools import partial
 
 import msgspec
 from starlette.types import Scope
 
+from ..protocol.errors import nearest
 from ..protocol.openai.refusal import Refusal
 from .exchange import Exchange
 
@@ -84,8 +84,8 @@ class Router:
         if not handlers:
             if path in HINTS:
                 raise Refusal(404, "not_found", f"{path}: {HINTS[path]}")
-            near = get_close_matches(path, self._by_path, n=1, cutoff=0.6)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = nearest(path, self._by_path, 0.6)
+            hint = f"; did you mean {near}?" if near else ""
             raise Refusal(404, "not_found", f"there is nothing at {path}{hint}")
         if method not in handlers:
             allowed = ", ".join(sorted(handlers))

@@ -12,6 +12,7 @@ from legato.protocol.errors import (
     LegatoError,
     Overloaded,
     UnknownOption,
+    nearest,
 )
 
 
@@ -45,6 +46,12 @@ def test_an_error_that_is_not_ours_arrives_as_a_failure_with_its_type():
     arrived = Failure.of(ZeroDivisionError("division by zero")).error()
     assert isinstance(arrived, EngineFailed)
     assert str(arrived) == "ZeroDivisionError: division by zero"
+
+
+def test_a_name_of_megabytes_is_not_compared_with_the_known_ones():
+    known = ["temperature"]
+    assert nearest("temperatur", known) == "temperature"
+    assert nearest("temperatur" + "e" * 300, known) == ""
 
 
 def test_an_option_far_from_all_known_ones_gets_no_guess():

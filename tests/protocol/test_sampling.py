@@ -37,6 +37,8 @@ from legato.protocol.sampling import SamplingParams
         ("stop_token_ids", (-1,)),
         ("stop_token_ids", (1.5,)),
         ("stop_token_ids", 7),
+        ("stop_token_ids", (1,) * 10_001),
+        ("logit_bias", dict.fromkeys(range(10_001), 1.0)),
         ("stop", (7,)),
         ("max_tokens", 2.5),
         ("min_tokens", 1.0),

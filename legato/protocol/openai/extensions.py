@@ -4,12 +4,11 @@
 has no place in a response's numbering, and is never replayed.
 """
 
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, nearest
 from ..sampling import within
 from .document import Wire, broken, read
 from .scheduling import MAX_PRIORITY
@@ -17,6 +16,8 @@ from .scheduling import MAX_PRIORITY
 VERSION = 1
 MAX_CREDIT = 2**31 - 1
 MAX_STREAM_ID = 64
+# No response has a longer name; one that a client makes up is not repeated.
+MAX_RESPONSE_ID = 64
 
 encode = msgspec.json.encode
 
@@ -88,7 +89,7 @@ class Envelope(msgspec.Struct):
 
 
 def open_envelope(frame: bytes) -> Envelope:
-    """Read a frame's type and lane; the lane only if it is usable.
+    """Read a frame's type, lane and response; the names only if they are usable.
 
     Raises:
         InvalidRequest: Broken JSON, or not an object.
@@ -99,9 +100,10 @@ def open_envelope(frame: bytes) -> Envelope:
         raise InvalidRequest("a frame must be one JSON object") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise broken(frame, error) from None
-    if not isinstance(envelope.stream_id, str):
+    lane, response = envelope.stream_id, envelope.response_id
+    if not (isinstance(lane, str) and 0 < len(lane) <= MAX_STREAM_ID):
         envelope.stream_id = None
-    if not isinstance(envelope.response_id, str):
+    if not (isinstance(response, str) and 0 < len(response) <= MAX_RESPONSE_ID):
         envelope.response_id = None
     return envelope
 
@@ -117,8 +119,8 @@ def check_kind(kind: object) -> str:
     if not isinstance(kind, str):
         raise InvalidRequest("must be a string", field="type")
     if kind not in KINDS:
-        near = get_close_matches(kind, KINDS, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = nearest(kind, KINDS)
+        hint = f"; did you mean {near!r}?" if near else ""
         raise InvalidRequest(f"unknown event type {kind!r}{hint}", field="type")
     return kind
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..errors import InvalidRequest
-from ..tools import Tool, ToolUse
+from ..tools import MAX_TOOLS, Tool, ToolUse
 from .document import Wire, convert
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -62,6 +62,7 @@ def read_tools(
             raise InvalidRequest("needs tools to choose from", field="tool_choice")
         check_choice(choice)
         return None
+    check_number(tools)
     known = tuple(
         read_function(tool.function, f"tools[{number}].function")
         for number, tool in enumerate(tools)
@@ -82,6 +83,18 @@ def read_function(function: Function, where: str) -> Tool:
         parameters=function.parameters,
         strict=bool(function.strict),
     )
+
+
+def check_number(tools: Sequence[object] | None) -> None:
+    """Refuse more functions than there may be, before they are read.
+
+    Raises:
+        InvalidRequest: With the bound.
+    """
+    if tools and len(tools) > MAX_TOOLS:
+        raise InvalidRequest(
+            f"1 to {MAX_TOOLS} functions may be given, got {len(tools)}", field="tools"
+        )
 
 
 def check_name(name: str, where: str) -> None:

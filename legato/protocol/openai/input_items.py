@@ -9,7 +9,7 @@ from ..errors import InvalidRequest
 from ..requests import ChatMessage
 from ..tools import ToolCall
 from .document import Wire, convert, refuse_unsupported
-from .messages import Part, text_of, turn
+from .messages import Part, check_number, text_of, turn
 
 
 class Item(Wire, kw_only=True):
@@ -74,6 +74,7 @@ def read_input(items: str | Sequence[Mapping[str, Any]]) -> tuple[ChatMessage, .
         return (ChatMessage("user", items),)
     if not items:
         raise InvalidRequest("at least one item is needed", field="input")
+    check_number(items, "input")
     turns: list[ChatMessage] = []
     calls: list[ToolCall] = []
     for index, item in enumerate(items):

@@ -17,6 +17,8 @@ ROLES = {
     "tool": "tool",
 }
 
+MAX_MESSAGES = 10_000
+
 
 class Part(Wire, kw_only=True):
     """One part of a message's content: only text can be read.
@@ -99,6 +101,7 @@ def conversation(messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
     """
     if not messages:
         raise InvalidRequest("at least one message is needed", field="messages")
+    check_number(messages, "messages")
     turns: list[ChatMessage] = []
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
@@ -113,6 +116,18 @@ def conversation(messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
             )
         turns.append(chat_turn(message, where))
     return tuple(turns)
+
+
+def check_number(messages: Sequence[object], where: str) -> None:
+    """Refuse more messages than could be read without holding up everybody else.
+
+    Raises:
+        InvalidRequest: With the bound.
+    """
+    if len(messages) > MAX_MESSAGES:
+        raise InvalidRequest(
+            f"has at most {MAX_MESSAGES} entries, got {len(messages)}", field=where
+        )
 
 
 def chat_turn(message: Message, where: str) -> ChatMessage:

@@ -1,11 +1,10 @@
 """The Realtime API, text alone: what a client's frames are."""
 
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, nearest
 from .document import Wire, broken, read
 
 KINDS = (
@@ -104,8 +103,8 @@ def check_kind(kind: object) -> str:
     if kind in REFUSED:
         raise InvalidRequest(f"{kind!r}: {REFUSED[kind]}", field="type")
     if kind not in KINDS:
-        near = get_close_matches(kind, KINDS, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = nearest(kind, KINDS)
+        hint = f"; did you mean {near!r}?" if near else ""
         raise InvalidRequest(f"unknown event type {kind!r}{hint}", field="type")
     return kind
 

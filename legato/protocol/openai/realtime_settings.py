@@ -14,13 +14,11 @@ import msgspec
 from ..errors import InvalidRequest
 from ..sampling import SamplingParams
 from .document import encode, read, refuse_unsupported
+from .metadata import check_metadata
 from .realtime import read_response, read_session
 from .sampling import sampling_params
 from .scheduling import SchedulingFields, Terms, read_terms
 
-MAX_METADATA = 16
-MAX_METADATA_KEY = 64
-MAX_METADATA_VALUE = 512
 NAMES = {"max_tokens": "max_output_tokens"}
 """The engine's field names to those of this protocol."""
 
@@ -172,27 +170,6 @@ def session_object(name: str, model: str, settings: Settings) -> dict[str, Any]:
         **said,
         "model": model,
     }
-
-
-def check_metadata(metadata: dict[str, str] | None) -> None:
-    """Refuse metadata beyond the specification's bounds.
-
-    Raises:
-        InvalidRequest: With the bound.
-    """
-    if not metadata:
-        return
-    for key, value in metadata.items():
-        if len(key) > MAX_METADATA_KEY or len(value) > MAX_METADATA_VALUE:
-            raise InvalidRequest(
-                f"a key has at most {MAX_METADATA_KEY} characters and a value "
-                f"{MAX_METADATA_VALUE}",
-                field="metadata",
-            )
-    if len(metadata) > MAX_METADATA:
-        raise InvalidRequest(
-            f"has at most {MAX_METADATA} keys, got {len(metadata)}", field="metadata"
-        )
 
 
 def _read_params(

@@ -32,6 +32,18 @@ CODES = {
 }
 
 
+# A client's own words stand in both, and may be megabytes.
+MAX_MESSAGE = 2000
+MAX_PARAM = 200
+
+
+def shortened(text: str, most: int) -> str:
+    """A text whole, or its two ends."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}…{text[-(most - most // 2 - 1) :]}"
+
+
 class Refusal(LegatoError):
     """An error in the form clients see.
 
@@ -56,11 +68,12 @@ class Refusal(LegatoError):
         kind: str = YOURS,
         retry_after_s: float = 0.0,
     ) -> None:
+        message = shortened(message, MAX_MESSAGE)
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
-        self.param = param
+        self.param = None if param is None else shortened(param, MAX_PARAM)
         self.kind = kind
         self.retry_after_s = retry_after_s
 

@@ -8,7 +8,7 @@ import msgspec
 from ..errors import InvalidRequest
 from ..tools import Tool, ToolUse
 from .document import Wire, convert, refuse_unsupported
-from .functions import check_choice, check_name, tool_use
+from .functions import check_choice, check_name, check_number, tool_use
 
 
 class FlatFunction(Wire, kw_only=True):
@@ -52,6 +52,7 @@ def read_response_tools(
     Raises:
         InvalidRequest: Names the field at fault.
     """
+    check_number(tools)
     known = tuple(
         read_flat(tool, f"tools[{number}]") for number, tool in enumerate(tools or ())
     )

@@ -14,6 +14,7 @@ from .formats import read_text, text_object
 from .generation import Generation, read_tenant
 from .input_items import read_input
 from .input_listing import listed
+from .metadata import check_metadata
 from .response_fields import (
     NAMES,
     NEUTRAL,
@@ -118,12 +119,13 @@ def read_fields(
 
 
 def check_neutral(request: CreateFields) -> None:
-    """Refuse what has no effect here, unless it asks for none.
+    """Refuse what has no effect here, unless it asks for none; and large labels.
 
     Raises:
         InvalidRequest: Names the field.
     """
     refuse_unsupported(request, NEUTRAL)
+    check_metadata(request.metadata)
     if request.reasoning is not None:
         refuse_unsupported(request.reasoning, REASONING_NEUTRAL, "reasoning.")
 

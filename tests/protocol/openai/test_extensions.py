@@ -23,6 +23,10 @@ def test_an_envelope_keeps_only_usable_names():
     assert (envelope.stream_id, envelope.response_id) == ("a", "r")
     envelope = open_envelope(b'{"type": "x", "stream_id": 5, "response_id": []}')
     assert (envelope.stream_id, envelope.response_id) == (None, None)
+    for name in ("", "x" * 65):
+        frame = {"type": "x", "stream_id": name, "response_id": name}
+        envelope = open_envelope(msgspec.json.encode(frame))
+        assert (envelope.stream_id, envelope.response_id) == (None, None)
 
 
 def test_a_frame_names_a_response_a_lane_or_nothing():

@@ -96,3 +96,9 @@ def test_an_output_answers_a_call_that_was_made_before():
             check_outputs(earlier, read_input(wrong))
         assert caught.value.field == "input"
         assert "'b'" in str(caught.value)
+
+
+def test_more_items_than_anybody_needs_are_refused_before_they_are_read():
+    with pytest.raises(InvalidRequest, match="at most 10000 entries") as refused:
+        read_input([{"type": "unheard of"}] * 10_001)
+    assert refused.value.field == "input"

@@ -239,3 +239,9 @@ def test_a_form_of_the_answer_is_read():
     read = chat(response_format={"type": "json_object"}).params
     assert read.grammar == Grammar.json_object()
     assert chat(response_format={"type": "text"}).params.grammar is None
+
+
+def test_more_messages_than_anybody_needs_are_refused():
+    with pytest.raises(InvalidRequest, match="at most 10000 entries") as refused:
+        chat(messages=[USER] * 10_001)
+    assert refused.value.field == "messages"

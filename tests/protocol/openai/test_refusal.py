@@ -72,3 +72,12 @@ def test_headers_say_when_to_come_back(wait_s, seconds, millis):
     headers = dict(Refusal.of(Overloaded("x", retry_after_s=wait_s)).headers())
     assert headers == {b"retry-after": seconds, b"retry-after-ms": millis}
     assert Refusal.of(InvalidRequest("x")).headers() == []
+
+
+def test_a_clients_own_words_are_repeated_only_so_far():
+    refusal = Refusal.of(UnknownOption("x" * 10**6, ()))
+    assert len(refusal.message) <= 2000
+    assert refusal.message.startswith("unknown option 'xxx")
+    assert refusal.message.endswith("xxx'")
+    assert refusal.param is not None
+    assert len(refusal.param) <= 200

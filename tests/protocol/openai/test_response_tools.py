@@ -104,3 +104,8 @@ def test_a_response_repeats_its_functions():
     ]
     assert tools_object([ADD]) == [ADD]
     assert tools_object(None) == []
+
+
+def test_too_many_functions_are_refused_before_they_are_read():
+    with pytest.raises(InvalidRequest, match=f"1 to {MAX_TOOLS} functions"):
+        read_response_tools([{"type": "unheard of"}] * (MAX_TOOLS + 1), None, None)
