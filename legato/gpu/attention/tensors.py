@@ -57,9 +57,9 @@ class StepTensors:
     def reserve(
         cls, tokens: int, rows: int, pages: int, device: torch.device
     ) -> "StepTensors":
-        """Reserve zeros; on the host of a CUDA device they are pinned."""
+        """Reserve zeros; on the host of a CUDA device in use they are pinned."""
         words = head_words(tokens, rows) + (rows * pages + 1) // 2
-        pinned = device.type == "cpu" and torch.cuda.is_available()
+        pinned = device.type == "cpu" and torch.cuda.is_initialized()
         buffer = torch.zeros(words, dtype=torch.int64, device=device, pin_memory=pinned)
         return cls.over(buffer, tokens, rows, pages)
 

@@ -42,7 +42,7 @@ class ConfigJson(msgspec.Struct, frozen=True):
     rope_scaling: RopeJson | None = None
     rope_parameters: RopeJson | None = None
     sliding_window: int | None = None
-    use_sliding_window: bool = True
+    use_sliding_window: bool | None = None
     max_window_layers: int | None = None
     layer_types: list[str] | None = None
     tie_word_embeddings: bool | None = None
@@ -130,12 +130,14 @@ def refuse_options(file: ConfigJson, source: str) -> None:
 def _windows(file: ConfigJson, source: str) -> tuple[int, ...]:
     """Say how far each layer sees; nothing if all of them see everything."""
     layers, window = file.num_hidden_layers, file.sliding_window
-    if not window or not file.use_sliding_window:
+    # Qwen's files name a window that is not used unless they say so, and then not by
+    # the first layers, of which their code has a default number.
+    is_qwen, is_used = file.model_type.startswith("qwen"), file.use_sliding_window
+    if not window or not (not is_qwen if is_used is None else is_used):
         return ()
     types = file.layer_types
     if types is None:
-        # Qwen's first layers see everything, as many as their code has by default.
-        default = WHOLE_LAYERS if file.model_type.startswith("qwen") else 0
+        default = WHOLE_LAYERS if is_qwen else 0
         whole = default if file.max_window_layers is None else file.max_window_layers
         types = ["full_attention"] * whole + ["sliding_attention"] * layers
     for kind in types:

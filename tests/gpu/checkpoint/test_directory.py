@@ -148,6 +148,20 @@ def test_some_layers_have_a_sliding_window(folder: Path) -> None:
         windows(folder, layer_types=["sliding_attention"])
 
 
+def test_qwen_uses_its_window_only_where_it_says_so(
+    tmp_path: Path,
+    tiny_config: ModelConfig,
+    random_parameters: Callable[..., Parameters],
+    write_directory: Callable[..., Path],
+) -> None:
+    config = msgspec.structs.replace(tiny_config, architecture="qwen2", qkv_bias=True)
+    folder = write_directory(tmp_path / "qwen", config, random_parameters(config))
+    assert windows(folder, sliding_window=64) == ()
+    assert windows(folder, use_sliding_window=True) == ()  # its first 28 see all
+    assert windows(folder, max_window_layers=1) == (0, 64)
+    assert windows(folder, use_sliding_window=False) == ()
+
+
 def test_without_its_windows_a_model_has_a_shorter_context(
     tiny_config: ModelConfig,
 ) -> None:
