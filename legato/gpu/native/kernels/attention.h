@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "head.h"
+#include "lines.h"
 #include "threads.h"
 
 struct Cache {
@@ -32,15 +33,26 @@ struct Reader {
   const int64_t* table;
   int64_t kv_head;
 
-  void find(int64_t cell, int64_t count, Run<Number>& run) const {
+  // The cells from `cell` to `seen`, at most a run of them; says how many.
+  int64_t find(int64_t cell, int64_t seen, Run<Number>& run) const {
+    int64_t count = std::min<int64_t>(kRun, seen - cell);
     for (int64_t c = 0; c < count; ++c) {
       int64_t at = place(cell + c);
       run.keys[c] = static_cast<const Number*>(cache.keys) + at;
       run.values[c] = static_cast<const Number*>(cache.values) + at;
+      fetch(run.keys[c]);
+      fetch(run.values[c]);
     }
+    return count;
   }
 
  private:
+  // Cells of a head are too far apart for the processor's own prefetching.
+  void fetch(const Number* from) const {
+    for (int64_t i = 0; i < cache.head_dim; i += 64 / int64_t(sizeof(Number)))
+      __builtin_prefetch(from + i);
+  }
+
   int64_t place(int64_t cell) const {
     int64_t size = cache.page_size, page = table[cell / size];
     return ((page * size + cell % size) * cache.kv_heads + kv_head) * cache.head_dim;
@@ -49,12 +61,15 @@ struct Reader {
 
 // Halves as floats, for many queries that share them.
 struct Floats {
-  int64_t dim;
-  std::vector<float> held = std::vector<float>(size_t(2 * kRun * dim));
+  int64_t stride;
+  Lines<float> held;
 
-  void fill(const Run<uint16_t>& from, int64_t count, Run<float>& run) {
+  explicit Floats(int64_t dim)
+      : stride((dim + 15) / 16 * 16), held(size_t(2 * kRun * stride)) {}
+
+  void fill(const Run<uint16_t>& from, int64_t count, int64_t dim, Run<float>& run) {
     for (int64_t c = 0; c < count; ++c) {
-      float *key = held.data() + c * dim, *value = key + kRun * dim;
+      float *key = held.data() + c * stride, *value = key + kRun * stride;
       halves_to_floats(from.keys[c], dim, key);
       halves_to_floats(from.values[c], dim, value);
       run.keys[c] = key;
@@ -77,20 +92,25 @@ void attend_cells(const Cache& cache, const int64_t* table, int64_t kv_head,
       if (seen > 0) head.attend(&queries[at], group, run, seen, scale);
     }
   };
-  Floats floats{cache.head_dim};
-  for (int64_t cell = 0; cell < most; cell += kRun) {
-    int64_t count = std::min<int64_t>(kRun, most - cell);
-    Run<Number> run;
-    reader.find(cell, count, run);
+  Floats floats(cache.head_dim);
+  auto show = [&](const Run<Number>& run, int64_t cell, int64_t count) {
     if constexpr (sizeof(Number) < sizeof(float)) {
       if (int64_t(queries.size()) > group) {
         Run<float> wide;
-        floats.fill(run, count, wide);
-        look(wide, cell, count);
-        continue;
+        floats.fill(run, count, cache.head_dim, wide);
+        return look(wide, cell, count);
       }
     }
     look(run, cell, count);
+  };
+  Run<Number> runs[2];
+  int64_t count = reader.find(0, most, runs[0]);
+  for (int64_t cell = 0, turn = 0; cell < most; turn = 1 - turn) {
+    // One run ahead: it arrives while this one is looked at.
+    int64_t coming = reader.find(cell + count, most, runs[1 - turn]);
+    show(runs[turn], cell, count);
+    cell += count;
+    count = coming;
   }
   for (auto& query : queries) {
     float total = head.total_of(query);

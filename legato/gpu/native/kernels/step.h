@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "attention.h"
+#include "lines.h"
 #include "product.h"
 #include "rows.h"
 
@@ -160,5 +161,6 @@ class Decoder {
   Model model_;
   Pool pool_;
   std::vector<int16_t> q_;
-  std::vector<float> scale_, sum_, wide_, attended_;
+  std::vector<float> scale_, sum_;
+  Lines<float> wide_, attended_;
 };
