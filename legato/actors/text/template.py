@@ -67,17 +67,22 @@ class ChatTemplate:
             guard: Applied to every text that is not the template's own.
 
         Raises:
-            InvalidRequest: No message, an unknown role, a call whose arguments are no
-                object, or a conversation that the template refuses, breaks on, or
-                makes too much of.
+            InvalidRequest: No message, an unknown role, arguments or parameters that
+                nest too deeply, or a conversation that the template refuses, breaks
+                on, or makes too much of.
         """
         messages = self._checked(messages)
         if not self.form.taught:
             messages, tools = taught(messages, tools), ()
-        turns = guarded(model_turns(messages, self.form), guard)
-        functions = guarded([described(tool) for tool in tools], guard)
-        given = [[t["content"], t.get("tool_calls", [])] for t in turns]
-        limit = MAX_OWN_CHARACTERS + MAX_GROWTH * measure([given, functions])
+        try:
+            turns = guarded(model_turns(messages, self.form), guard)
+            functions = guarded([described(tool) for tool in tools], guard)
+            given = [[t["content"], t.get("tool_calls", [])] for t in turns]
+            limit = MAX_OWN_CHARACTERS + MAX_GROWTH * measure([given, functions])
+        except RecursionError:
+            raise InvalidRequest(
+                "arguments or parameters nest too deeply", field="messages"
+            ) from None
         self._sandbox.refill()
         try:
             return self._bounded_text(

@@ -117,17 +117,19 @@ def read_call(item: Mapping[str, Any], where: str) -> ToolCall:
     """Read a call.
 
     Raises:
-        InvalidRequest: Its arguments are no JSON object, as with one that was cut.
+        InvalidRequest: It was cut: its arguments are no JSON object. Those of a whole
+            one are what the model wrote, for better or worse.
     """
     call = convert(item, CallItem, where)
     refuse_unsupported(call, NEUTRAL, f"{where}.")
     try:
         msgspec.json.decode(call.arguments, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise InvalidRequest(
-            "must be a JSON object, as text; leave out a call that was cut",
-            field=f"{where}.arguments",
-        ) from None
+        if call.status == "incomplete":
+            raise InvalidRequest(
+                "must be a JSON object, as text; leave out a call that was cut",
+                field=f"{where}.arguments",
+            ) from None
     return ToolCall(call.call_id, call.name, call.arguments)
 
 

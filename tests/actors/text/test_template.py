@@ -7,7 +7,7 @@ from legato.actors.text.template import ChatTemplate
 from legato.protocol.errors import InvalidModel, InvalidRequest
 from legato.protocol.models import TextSource, VocabularySource
 from legato.protocol.requests import ChatMessage
-from legato.protocol.tools import Tool
+from legato.protocol.tools import Tool, ToolCall
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "smollm2.json").read_text(encoding="utf-8")
@@ -112,3 +112,12 @@ def test_a_template_that_nests_too_deeply_is_a_broken_model():
 def test_a_model_without_a_template_has_none():
     with pytest.raises(InvalidModel, match="no chat template"):
         template(None)
+
+
+@pytest.mark.parametrize("depth", [600, 900])
+def test_arguments_that_nest_too_deeply_are_refused(depth: int):
+    arguments = '{"a":' * depth + "1" + "}" * depth
+    call = ChatMessage("assistant", "", (ToolCall("1", "f", arguments),))
+    text = "<tool_call>{{ tools }}{{ messages[0].tool_calls | tojson }}"
+    with pytest.raises(InvalidRequest, match="nest too deeply"):
+        template(text).render([call])

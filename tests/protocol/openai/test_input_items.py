@@ -64,9 +64,7 @@ def test_a_call_can_be_sent_back_as_it_came():
 @pytest.mark.parametrize(
     ("item", "field"),
     [
-        (call("a", arguments='{"a'), "arguments"),
-        (call("a", arguments="[1]"), "arguments"),
-        (call("a", arguments="[" * 100_000), "arguments"),
+        (call("a", arguments='{"a', status="incomplete"), "arguments"),
         (call("a", arguments={}), "arguments"),
         (call("a", namespace="n"), "namespace"),
         (call("a", caller={"type": "program", "caller_id": "x"}), "caller.type"),
@@ -84,6 +82,13 @@ def test_what_cannot_be_read_is_named(item, field):
     with pytest.raises(InvalidRequest) as caught:
         read_input([USER, item])
     assert caught.value.field == f"input[1].{field}"
+
+
+@pytest.mark.parametrize("arguments", ['{"a', "[1]", "[" * 100_000, '{"a": "\\ud800"}'])
+def test_a_call_that_was_made_comes_back_whatever_its_arguments(arguments):
+    item = call("a", arguments=arguments, status="completed")
+    (turn,) = read_input([item])
+    assert turn.tool_calls == (ToolCall("a", "now", arguments),)
 
 
 def test_an_output_answers_a_call_that_was_made_before():

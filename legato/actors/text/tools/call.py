@@ -1,8 +1,10 @@
 """One call, read letter by letter: a JSON object with a name and arguments."""
 
 import json
+import re
 
 ARGUMENTS = ("arguments", "parameters")
+HALVES = re.compile("[\ud800-\udfff]")
 SPACE = " \n\r\t"
 FOLLOWING = {("more", ","): "next", ("colon", ":"): "begin"}
 
@@ -111,8 +113,12 @@ class CallReader:
 
 
 def decoded(text: str) -> str:
-    """The text that a JSON string stands for; "" for one that is none."""
+    """The text that a JSON string stands for; "" for one that is none.
+
+    An escape may name half a character, which no text can hold.
+    """
     try:
-        return str(json.loads(text, strict=False))
+        said = str(json.loads(text, strict=False))
     except ValueError:
         return ""
+    return HALVES.sub("\ufffd", said)

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from ....protocol.errors import InvalidRequest
 from ....protocol.requests import ChatMessage
 from ....protocol.tools import Tool, ToolCall
 from .format import ToolFormat
@@ -63,32 +62,26 @@ def _plain(message: ChatMessage) -> ChatMessage:
 def model_turns(
     messages: Sequence[ChatMessage], form: ToolFormat
 ) -> list[dict[str, Any]]:
-    """Conversations as templates that know functions want them.
-
-    Raises:
-        InvalidRequest: A call's arguments are no JSON object.
-    """
+    """Conversations as templates that know functions want them."""
     turns: list[dict[str, Any]] = []
-    for index, message in enumerate(messages):
+    for message in messages:
         turn: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.tool_calls:
-            turn["tool_calls"] = [
-                _call(call, form, f"messages[{index}].tool_calls[{number}]")
-                for number, call in enumerate(message.tool_calls)
-            ]
+            turn["tool_calls"] = [_call(call, form) for call in message.tool_calls]
         if message.tool_call_id:
             turn["tool_call_id"] = _id(message.tool_call_id, form)
         turns.append(turn)
     return turns
 
 
-def _call(call: ToolCall, form: ToolFormat, where: str) -> dict[str, Any]:
+def _call(call: ToolCall, form: ToolFormat) -> dict[str, Any]:
+    arguments: Any
     try:
         arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        raise InvalidRequest(
-            "must be a JSON object, as text", field=f"{where}.function.arguments"
-        ) from None
+        # A model that wrote no object is shown what it wrote. To refuse it would end
+        # a conversation that nobody can mend.
+        arguments = call.arguments
     function = {"name": call.name, "arguments": arguments}
     return {"id": _id(call.id, form), "type": "function", "function": function}
 

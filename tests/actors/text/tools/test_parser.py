@@ -181,3 +181,9 @@ def test_text_after_calls_is_text_and_space_around_them_is_not():
     call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
     text = f"\n\n{call}\n\n{call}\n done."
     assert read(HERMES, *text) == ("\n done.", [("f", "{}"), ("f", "{}")])
+
+
+@pytest.mark.parametrize("form", [HERMES, LLAMA, MISTRAL])
+def test_half_a_character_that_an_escape_names_is_told_as_unreadable(form: ToolFormat):
+    _, calls = read(form, written(form, [("f\ud800", '"{\\"a\\": \\ud800}"')]))
+    assert calls == [("f\ufffd", '{"a": \ufffd}')]
