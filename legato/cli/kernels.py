@@ -11,6 +11,7 @@ def compile_ahead(options: dict[str, Any]) -> None:
     What comes of it is seen when they are loaded.
     """
     wanted = options["device"] != "cuda" and options["dtype"] in ("auto", "int8")
+    wanted = wanted and options["tensor_parallel"] == 1
     if options["model"] != "fake" and wanted:
         threading.Thread(target=_compile, name="legato-compiler", daemon=True).start()
 

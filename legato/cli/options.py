@@ -75,6 +75,13 @@ ENGINE_OPTIONS = (
         default=0.0,
         help="Share of the free memory that the cache may take; 0 chooses.",
     ),
+    click.option(
+        "--tensor-parallel",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Divide the model among so many GPUs.",
+    ),
 )
 
 SAMPLING_OPTIONS = (

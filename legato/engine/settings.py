@@ -33,8 +33,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_context: Most positions of a sequence; 0 is the model's own limit.
         max_step_tokens: Most positions one step computes: less means shorter gaps for
             running streams while a prompt is computed. 0 is what suits the device.
-        kv_bytes: Memory of the page pool; 0 sizes it from what is free.
+        kv_bytes: Memory of the page pool, on each rank; 0 sizes it from what is free.
         kv_share: The share of what is free that it may take, 0 to 1; 0 chooses.
+        tensor_parallel: Ranks among which the model is divided: CUDA devices, or
+            processes that share the CPU.
         depth: Steps under way: 2 keeps one waiting while one runs.
         prefix_cache: Share the pages of common prompt beginnings.
         batching: The strategy; changeable later with ``Engine.set_batching``.
@@ -59,6 +61,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_step_tokens: int = 0
     kv_bytes: int = 0
     kv_share: float = 0.0
+    tensor_parallel: int = 1
     depth: int = 2
     prefix_cache: bool = True
     batching: Batching = Continuous()
@@ -97,6 +100,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             max_step_tokens=self.max_step_tokens,
             kv_bytes=self.kv_bytes,
             kv_share=self.kv_share,
+            tensor_parallel=self.tensor_parallel,
         )
 
     def planner(self) -> PlannerSettings:

@@ -14,10 +14,13 @@ from .limits import (
     find_geometry,
     find_limits,
 )
+from .machine.processor import usable_cores
 from .memory import size_pool
 from .model import Decoder, Forward
 from .model.native_decoder import NativeDecoder
 from .model.weights import Progress
+from .parallel.group import Group
+from .parallel.shard import Shard
 from .precision import hold
 from .runner import ModelRunner
 from .settings import RunnerSettings
@@ -33,27 +36,29 @@ def build_runner(
     settings: RunnerSettings | None = None,
     *,
     progress: Progress | None = None,
+    group: Group | None = None,
 ) -> ModelRunner:
-    """Load a model and make it ready to run.
+    """Load a model, or a rank's part of it, and make it ready to run.
 
     Args:
         checkpoint: Open; it may be closed afterwards.
         settings: How to run it.
         progress: Called while weights load: the share done, 0 to 1, and of what.
+        group: The ranks among which the model is divided, or None.
 
     Raises:
         InvalidSetting: The settings cannot work here; with the numbers.
         InvalidModel: A parameter cannot be read.
     """
     settings = settings or RunnerSettings()
-    config = checkpoint.config
-    device = choose_device(settings.device)
+    shard = Shard(checkpoint.config, group)
+    config = shard.config
+    device = group.device if group else choose_device(settings.device)
     choose_context(settings, config)  # refuses before anything is loaded
-    if settings.num_threads:
-        torch.set_num_threads(settings.num_threads)
-    held = hold(checkpoint, settings, device, progress)
+    choose_threads(settings.num_threads, shard.size if device.type == "cpu" else 1)
+    held = hold(checkpoint, settings, device, progress, shard)
     if device.type == "cuda":
-        return build_stream_runner(config, held, settings, CudaDevice(device))
+        return build_stream_runner(config, held, settings, CudaDevice(device), group)
     weights, kernels = held.weights, held.kernels_for(settings.attention)
     dtype = NATIVE_CACHE if kernels else held.dtype
     if kernels:
@@ -61,7 +66,7 @@ def build_runner(
     geometry = find_geometry(config, dtype)
     chosen = choose_attention(settings.attention, geometry, device, settings.page_size)
     cache, limits, report = reserve(
-        settings, config, chosen.page_size, dtype, weights.num_bytes, device
+        settings, config, chosen.page_size, dtype, weights.num_bytes, device, group
     )
     decoder: Forward
     if kernels:
@@ -70,7 +75,7 @@ def build_runner(
     else:
         attention = chosen.build(cache, geometry)
         decoder = Decoder(config, weights, attention, limits.max_context)
-    return TorchRunner(decoder, cache, limits, report + held.report)
+    return TorchRunner(decoder, cache, limits, report + held.report, group)
 
 
 def reserve(
@@ -80,6 +85,7 @@ def reserve(
     dtype: torch.dtype,
     weight_bytes: int,
     device: torch.device,
+    group: Group | None,
 ) -> tuple[KvCache, RunnerLimits, str]:
     """Size the pool and reserve it; also say what a runner with it can hold, and why.
 
@@ -96,7 +102,10 @@ def reserve(
         weight_bytes=weight_bytes,
         device=device,
         share=settings.kv_share,
+        sharers=group.size if group and device.type == "cpu" else 1,
     )
+    if group is not None:
+        pool = pool.shared(group)
     limits = find_limits(settings, config, pool, page_size, page_bytes, device)
     return build_cache(config, page_size, pool, dtype, device), limits, pool.report
 
@@ -111,3 +120,20 @@ def choose_device(name: str) -> torch.device:
     if name == "cuda" and not has_cuda:
         raise InvalidSetting("device is cuda, but torch finds none; use device cpu")
     return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
+
+
+def choose_threads(num_threads: int, sharers: int) -> None:
+    """Set the threads of torch's operators on a CPU.
+
+    Args:
+        num_threads: For all sharers together; 0 leaves torch's choice, as far as there
+            are cores for all.
+        sharers: Processes that compute at once.
+    """
+    if num_threads:
+        torch.set_num_threads(max(1, num_threads // sharers))
+    elif sharers > 1:
+        # From the cores, not from what is set: a rank that is built again would
+        # otherwise get less each time.
+        share = max(1, usable_cores() // sharers)
+        torch.set_num_threads(min(torch.get_num_threads(), share))

@@ -5,6 +5,7 @@ from typing import Any
 from ..protocol.models import TextSource
 from .assembly import build_runner
 from .checkpoint import open_checkpoint
+from .parallel.assembly import build_parallel
 from .runner import ModelRunner
 from .settings import RunnerSettings
 from .source import Progress
@@ -42,5 +43,9 @@ class CheckpointModel:
         return self._checkpoint.text
 
     def build(self) -> ModelRunner:
-        """Load the weights and make the runner."""
+        """Load the weights and make the runner, and other ranks beside it if set."""
+        if self._settings.tensor_parallel > 1:
+            return build_parallel(
+                self._model, self._checkpoint, self._settings, self._progress
+            )
         return build_runner(self._checkpoint, self._settings, progress=self._progress)

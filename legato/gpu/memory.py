@@ -1,11 +1,12 @@
 """How many pages a device can hold: the sum, and its words."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from ..protocol.errors import InvalidSetting
+from .parallel.group import Group
 
 MIB = 1 << 20
 # Of what is free after the weights, the pages may take so much; the rest is for
@@ -28,6 +29,10 @@ class PoolSize:
     num_pages: int
     report: str
 
+    def shared(self, group: Group) -> "PoolSize":
+        """Cut to the smallest of a group's: one plan is for all its ranks."""
+        return replace(self, num_pages=group.least(self.num_pages))
+
 
 def size_pool(
     *,
@@ -41,6 +46,7 @@ def size_pool(
     share: float = 0.0,
     free: int | None = None,
     step_bytes: int = 0,
+    sharers: int = 1,
 ) -> PoolSize:
     """Size the pool by a setting, or by what is free and what could ever be used.
 
@@ -55,11 +61,12 @@ def size_pool(
         share: Of what is free, for pages; 0 chooses.
         free: Bytes free after the weights; None asks.
         step_bytes: Of those, what steps need beside the pages.
+        sharers: Pools that are made of the same memory, this one included.
 
     Raises:
         InvalidSetting: Not one page fits; with the numbers.
     """
-    free = free_bytes(device) if free is None else free
+    free = (free_bytes(device) if free is None else free) // sharers
     useful = num_slots * -(-max_context // page_size)
     if kv_bytes:
         num_pages, why = kv_bytes // page_bytes, "as set"
@@ -70,9 +77,8 @@ def size_pool(
             )
     else:
         room = max(int(free * (share or SHARE[device.type])) - step_bytes, 0)
-        if device.type == "cpu":
-            room = min(room, MOST_CPU_BYTES)
-        num_pages = min(useful, room // page_bytes)
+        most = MOST_CPU_BYTES // sharers if device.type == "cpu" else room
+        num_pages = min(useful, min(room, most) // page_bytes)
         why = "all slots full" if num_pages == useful else f"of {mib(free)} free"
     if num_pages < 1:
         raise InvalidSetting(

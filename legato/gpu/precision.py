@@ -13,6 +13,7 @@ from .model.packed import load_packed_weights
 from .model.self_check import find_fault
 from .model.weights import Progress
 from .native import Kernels, KernelsUnavailable, load_kernels
+from .parallel.shard import Shard
 from .settings import RunnerSettings
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,16 @@ def hold(
     settings: RunnerSettings,
     device: torch.device,
     progress: Progress | None,
+    shard: Shard | None = None,
 ) -> Held:
     """Load weights, packed where there are kernels that work.
+
+    Args:
+        checkpoint: Open.
+        settings: Which numbers, and among how many ranks.
+        device: Where the weights go.
+        progress: Called while they load.
+        shard: Which part of them; None is all.
 
     Raises:
         InvalidSetting: The device does not compute in the type.
@@ -66,7 +75,7 @@ def hold(
             return Held(packed, torch.float32, kernels)
         kernels = packed
     dtype = choose_dtype(settings.dtype, device)
-    weights = load_weights(checkpoint, dtype, device, progress=progress)
+    weights = load_weights(checkpoint, dtype, device, progress=progress, shard=shard)
     return Held(weights, dtype, kernels)
 
 
@@ -81,6 +90,8 @@ def find_kernels(
     if settings.dtype == "int8" and device.type != "cpu":
         raise InvalidSetting(f"dtype int8 does not run on {device.type}; use bfloat16")
     if settings.dtype not in ("auto", "int8") or device.type != "cpu":
+        return None
+    if settings.tensor_parallel > 1:
         return None
     kernels = load_kernels()
     if settings.dtype == "auto" and isinstance(kernels, Kernels):

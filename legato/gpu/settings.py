@@ -33,10 +33,12 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_context: Most positions a sequence may have; 0 is the model's own limit.
         max_step_tokens: Most positions a step may compute; 0 is 512 on CUDA and 128
             on a CPU, where that many take some 0.2 s.
-        kv_bytes: Memory for pages; 0 is sized from what is free.
+        kv_bytes: Memory for pages, on each rank; 0 is sized from what is free.
         kv_share: Of what is free after the weights, so much is for pages and steps,
             0 to 1; 0 is 0.9 on CUDA and 0.5 on a CPU. Without effect if ``kv_bytes``
             says it.
+        tensor_parallel: Ranks among which the model is divided, each on a CUDA device
+            of its own, or all on the CPU.
 
     Raises:
         InvalidSetting: A value that no runner can have, with the number.
@@ -52,6 +54,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_step_tokens: int = 0
     kv_bytes: int = 0
     kv_share: float = 0.0
+    tensor_parallel: int = 1
 
     def __post_init__(self) -> None:
         for name, known in (("device", DEVICES), ("dtype", DTYPES)):
@@ -60,8 +63,14 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} {getattr(self, name)!r} is unknown; choose one of "
                     f"{', '.join(known)}"
                 )
-        if self.num_slots < 1:
-            raise InvalidSetting(f"num_slots is {self.num_slots}, at least 1")
+        for name in ("num_slots", "tensor_parallel"):
+            if getattr(self, name) < 1:
+                raise InvalidSetting(f"{name} is {getattr(self, name)}, at least 1")
+        if self.tensor_parallel > 1 and self.dtype == "int8":
+            raise InvalidSetting(
+                f"dtype int8 runs on one rank alone; with tensor_parallel "
+                f"{self.tensor_parallel} choose auto, float32 or bfloat16"
+            )
         for name in CHOSEN_BY_ZERO:
             if getattr(self, name) < 0:
                 raise InvalidSetting(

@@ -9,6 +9,8 @@ from ..protocol.steps import RunnerLimits, StepPlan, StepResult
 from .attention import KvCache
 from .grammar import Grammars
 from .model import Forward
+from .parallel.group import Group
+from .readback import integers
 from .sampling import Sampled, sample
 from .slots import Slots, StepInputs
 
@@ -32,6 +34,7 @@ class TorchRunner:
         cache: The pool.
         limits: What it can hold.
         memory_report: How the pool was sized.
+        group: The ranks that run the same plans, or None; the first alone samples.
     """
 
     launch_depth = 1
@@ -42,11 +45,13 @@ class TorchRunner:
         cache: KvCache,
         limits: RunnerLimits,
         memory_report: str,
+        group: Group | None = None,
     ) -> None:
         self.limits = limits
         self.memory_report = memory_report
         self._parts: tuple[Forward, KvCache] | None = (decoder, cache)
         self._slots = Slots(limits, cache.keys.device)
+        self._group = group
 
     def equip(self, grammars: Grammars) -> None:
         """Take what slots with a grammar need."""
@@ -98,6 +103,17 @@ class TorchRunner:
         logits = decoder.forward(inputs.ids, inputs.batch, inputs.sampling)
         if not inputs.rows:
             return Sampled()
-        sampled = sample(logits, inputs.rows)
+        sampled = self._sample(logits, inputs)
         self._slots.keep(inputs.rows, sampled.tokens)
+        return sampled
+
+    def _sample(self, logits: torch.Tensor, inputs: StepInputs) -> Sampled:
+        group = self._group
+        if group is None:
+            return sample(logits, inputs.rows)
+        if group.rank:
+            tokens = torch.zeros(len(inputs.rows), dtype=torch.int64)
+            return Sampled(integers(group.share(tokens.to(logits.device))))
+        sampled = sample(logits, inputs.rows)
+        group.share(torch.tensor(sampled.tokens, device=logits.device))
         return sampled

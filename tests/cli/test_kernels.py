@@ -6,6 +6,8 @@ import pytest
 from legato.cli.kernels import compile_ahead
 from legato.gpu.native import build
 
+PLAIN = {"model": "smollm2", "device": "auto", "dtype": "auto", "tensor_parallel": 1}
+
 
 @pytest.mark.parametrize(
     ("change", "compiled"),
@@ -14,6 +16,7 @@ from legato.gpu.native import build
         ({"dtype": "int8"}, True),
         ({"dtype": "float32"}, False),
         ({"device": "cuda"}, False),
+        ({"tensor_parallel": 2}, False),
         ({"model": "fake"}, False),
     ],
 )
@@ -32,7 +35,7 @@ def test_kernels_are_compiled_ahead_where_they_will_be_wanted(
             raise build.KernelsUnavailable("no compiler")
 
     monkeypatch.setattr(build, "build_library", compile_now)
-    compile_ahead({"model": "smollm2", "device": "auto", "dtype": "auto"} | change)
+    compile_ahead(PLAIN | change)
     for thread in threading.enumerate():
         if thread.name == "legato-compiler":
             thread.join()

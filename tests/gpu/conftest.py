@@ -1,12 +1,14 @@
 """Tiny models on disk, and a planner small enough to see through."""
 
 import json
+import queue
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import gguf
 import numpy as np
@@ -14,11 +16,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from legato.gpu.checkpoint import ModelConfig, RopeConfig, open_checkpoint
+from legato.gpu.assembly import build_runner
+from legato.gpu.checkpoint import Checkpoint, ModelConfig, RopeConfig, open_checkpoint
 from legato.gpu.checkpoint.parameters import expected_parameters
 from legato.gpu.cuda import CudaDevice, Device, build_stream_runner
 from legato.gpu.cuda.host_device import HostDevice
 from legato.gpu.cuda.late_device import LateDevice
+from legato.gpu.parallel.group import Group, TorchGroup
+from legato.gpu.parallel.runner import ParallelRunner
+from legato.gpu.parallel.words import without_sampling
 from legato.gpu.precision import hold
 from legato.gpu.runner import ModelRunner, StepHandle
 from legato.gpu.settings import RunnerSettings
@@ -351,3 +357,65 @@ def build_on() -> Callable[..., ModelRunner]:
 @pytest.fixture(scope="session")
 def theatre() -> SimpleNamespace:
     return SimpleNamespace(Line=Line, Stage=Stage)
+
+
+class ThreadCrew:
+    """Ranks in threads of this process instead of processes: quick to start."""
+
+    def __init__(self, size: int, build: Callable[[Group], ModelRunner]) -> None:
+        self._build = build
+        self.size = size
+        self.members: list[Any] = []
+        self._store = torch.distributed.HashStore()
+        self._plans = [queue.SimpleQueue() for _ in range(1, self.size)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(rank,))
+            for rank in range(1, self.size)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def group(self, rank: int) -> Group:
+        return TorchGroup(self._store, rank, self.size, torch.device("cpu"))
+
+    def send(self, plan: StepPlan) -> None:
+        for plans in self._plans:
+            plans.put(without_sampling(plan))
+
+    def blame(self, error: Exception) -> Exception:
+        return error
+
+    def close(self) -> None:
+        for plans in self._plans:
+            plans.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, rank: int) -> None:
+        group = self.group(rank)
+        runner = self._build(group)
+        while (plan := self._plans[rank - 1].get()) is not None:
+            try:
+                runner.launch(plan).wait()
+            except ValueError:
+                pass  # a plan that the leading rank refuses as well
+        group.close()
+
+
+@pytest.fixture(scope="session")
+def threaded_ranks() -> Callable[..., ModelRunner]:
+    """Build a model over ranks that are threads."""
+
+    def build(
+        checkpoint: Checkpoint,
+        settings: RunnerSettings,
+        one: Callable[..., ModelRunner] = build_runner,
+    ) -> ModelRunner:
+        def build_one(group: Group) -> ModelRunner:
+            return one(checkpoint, settings, group=group)
+
+        crew = ThreadCrew(settings.tensor_parallel, build_one)
+        group = crew.group(0)
+        return ParallelRunner(build_one(group), group, cast(Any, crew))
+
+    return build

@@ -106,6 +106,7 @@ def stream_runner(
     params=[
         *("fake", "reference", "paged", "native", "int8", "host"),
         pytest.param("late", marks=pytest.mark.slow),
+        pytest.param("ranks", marks=pytest.mark.slow),
         pytest.param("cuda", marks=pytest.mark.gpu),
     ]
 )
@@ -114,6 +115,7 @@ def runner(
     tiny_file: Path,
     grammars: Grammars,
     stream_runner: Callable[[str], ModelRunner],
+    threaded_ranks: Callable[..., ModelRunner],
 ) -> Iterator[ModelRunner]:
     if request.param == "fake":
         made: ModelRunner = FakeRunner(LIMITS)
@@ -124,17 +126,21 @@ def runner(
         page_bytes = DENSE_PAGE_BYTES
         if request.param == "int8" and isinstance(load_kernels(), Kernels):
             page_bytes //= 2
+        ranks = 2 if request.param == "ranks" else 1
+        page_bytes //= ranks
         settings = RunnerSettings(
             device="cpu",
             dtype="int8" if request.param == "int8" else "float32",
-            attention="auto" if request.param == "int8" else request.param,
+            attention="auto" if request.param in ("int8", "ranks") else request.param,
+            tensor_parallel=ranks,
             page_size=LIMITS.page_size,
             num_slots=LIMITS.num_slots,
             max_context=LIMITS.max_context,
             max_step_tokens=LIMITS.max_step_tokens,
             kv_bytes=LIMITS.num_pages * page_bytes,
         )
-        made = build_runner(checkpoint, settings)
+        build = threaded_ranks if ranks > 1 else build_runner
+        made = build(checkpoint, settings)
         checkpoint.close()
     made.equip(grammars)
     yield made

@@ -8,6 +8,7 @@ import torch
 from ...protocol.models import TextSource
 from .blocks import Blocks
 from .config import ModelConfig
+from .part import Part
 
 
 class Checkpoint(Protocol):
@@ -33,8 +34,8 @@ class Checkpoint(Protocol):
         """Vocabulary, template, ends."""
         ...
 
-    def parameter(self, name: str) -> torch.Tensor:
-        """Read one parameter by its canonical name.
+    def parameter(self, name: str, part: Part | None = None) -> torch.Tensor:
+        """Read one parameter, or a part of it, by its canonical name.
 
         Floating types keep their stored type; quantized ones become float32. Query
         and key weights are in the layout of half-split rotary positions.

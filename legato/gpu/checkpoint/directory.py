@@ -13,6 +13,7 @@ from ...protocol.models import TextSource
 from .directory_config import ConfigJson, directory_config, read_json
 from .directory_text import directory_text
 from .parameters import HEAD, check_parameters
+from .part import Part
 
 INDEX = "model.safetensors.index.json"
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -23,6 +24,7 @@ class TensorView(Protocol):
 
     def get_shape(self) -> list[int]: ...  # noqa: D102
     def get_dtype(self) -> str: ...  # noqa: D102
+    def __getitem__(self, index: tuple[slice, ...]) -> torch.Tensor: ...
 
 
 class TensorFile(Protocol):
@@ -74,13 +76,15 @@ class DirectoryCheckpoint:
             self._text = directory_text(self.path, self._json)
         return self._text
 
-    def parameter(self, name: str) -> torch.Tensor:
-        """Read one parameter, in its stored type.
+    def parameter(self, name: str, part: Part | None = None) -> torch.Tensor:
+        """Read one parameter, in its stored type; of a part, only the part.
 
         Raises:
             InvalidModel: The file changed or broke since it was opened.
         """
         try:
+            if part is not None:
+                return self._shards[name].get_slice(name)[part.slices]
             return self._shards[name].get_tensor(name)
         except (SafetensorError, OSError) as error:
             raise InvalidModel(

@@ -16,6 +16,7 @@ from .config import ModelConfig, RopeConfig, check_architecture
 from .gguf_file import GgufFile, TensorEntry
 from .gguf_text import gguf_text
 from .parameters import EMBEDDING, FINAL_NORM, HEAD, ROPE_FACTORS, check_parameters
+from .part import Part
 
 FLOATS = {
     GgufType.F32: torch.float32,
@@ -86,8 +87,11 @@ class GgufCheckpoint:
             self._text = msgspec.structs.replace(text, defaults=defaults)
         return self._text
 
-    def parameter(self, name: str) -> torch.Tensor:
+    def parameter(self, name: str, part: Part | None = None) -> torch.Tensor:
         """Read one parameter; quantized ones are dequantized to float32.
+
+        All of it, and only then is a part taken: blocks lie across columns, and
+        queries and keys are in another order.
 
         Raises:
             InvalidModel: The file is cut short.
@@ -99,7 +103,8 @@ class GgufCheckpoint:
             weight = torch.frombuffer(bytearray(stored), dtype=FLOATS[kind])
         else:
             weight = torch.asarray(dequantize(stored, kind))
-        return self._half_split(name, weight.view(entry.shape))
+        whole: torch.Tensor = self._half_split(name, weight.view(entry.shape))
+        return whole if part is None else whole[part.slices].clone()
 
     def blocks(self, name: str) -> Blocks | None:
         """View a matrix in the blocks it is stored in.

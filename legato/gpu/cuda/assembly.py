@@ -21,6 +21,7 @@ from ..limits import (
 )
 from ..memory import PoolSize, mib, size_pool
 from ..model import Decoder
+from ..parallel.group import Group
 from ..precision import Held
 from ..settings import RunnerSettings
 from ..tables import Ints
@@ -35,21 +36,26 @@ log = logging.getLogger(__name__)
 
 
 def build_stream_runner(
-    config: ModelConfig, held: Held, settings: RunnerSettings, device: Device
+    config: ModelConfig,
+    held: Held,
+    settings: RunnerSettings,
+    device: Device,
+    group: Group | None = None,
 ) -> StreamRunner:
     """Make a runner of weights that are on the device already.
 
     Args:
-        config: The model's shape.
+        config: The model's shape, or of a rank's part of it.
         held: Its weights, not packed.
         settings: How to run it.
         device: Where.
+        group: The ranks that run the same plans, or None.
 
     Raises:
         InvalidSetting: The settings cannot work here; with the numbers.
     """
     try:
-        return _Building(config, held, settings, device).build()
+        return _Building(config, held, settings, device, group).build()
     except torch.OutOfMemoryError as error:
         raise InvalidSetting(
             f"the device ran out of memory beside {mib(held.weights.num_bytes)} of "
@@ -65,10 +71,11 @@ class _Building:
         held: Held,
         settings: RunnerSettings,
         device: Device,
+        group: Group | None,
     ) -> None:
         where = device.torch_device
         self.config, self.held, self.settings = config, held, settings
-        self.device = device
+        self.device, self.group = device, group
         self.geometry = find_geometry(config, held.dtype)
         self.chosen: Availability = choose_attention(
             settings.attention, self.geometry, where, settings.page_size
@@ -88,7 +95,7 @@ class _Building:
             vocab_size=self.config.vocab_size,
             page_bytes=self.page_bytes,
         )
-        sampler = DeviceSampler(spare, rows, self.device)
+        sampler = DeviceSampler(spare, rows, self.device, self.group)
         inputs = StepInputs(spare, Shape(rows, max(decode_sizes(rows))), self.device)
         self.device.settle()
         step_bytes = self._measure(spare, sampler, inputs)
@@ -113,7 +120,7 @@ class _Building:
         return StreamRunner(self.device, machine, limits, report)
 
     def _size(self, step_bytes: int) -> PoolSize:
-        return size_pool(
+        size = size_pool(
             kv_bytes=self.settings.kv_bytes,
             page_bytes=self.page_bytes,
             page_size=self.page_size,
@@ -126,6 +133,7 @@ class _Building:
             # Once for steps as they come, once for the graphs' own memory.
             step_bytes=2 * step_bytes,
         )
+        return size if self.group is None else size.shared(self.group)
 
     def _cache(self, pool: PoolSize) -> KvCache:
         dtype, where = self.held.dtype, self.device.torch_device

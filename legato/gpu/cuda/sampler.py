@@ -11,6 +11,7 @@ import torch
 
 from ...protocol.sampling import MAX_LOGPROBS
 from ...protocol.steps import RunnerLimits
+from ..parallel.group import Group
 from ..sampling.draw import draw_wide, relative_weights
 from ..sampling.randomness import uniform
 from ..sampling.sampler import likeliest
@@ -42,6 +43,8 @@ class DeviceSampler:
         limits: Of the runner.
         most_rows: Rows of a step, padding included.
         device: Where it runs.
+        group: The ranks that sample the same rows, or None; the first one's tokens
+            are everybody's.
 
     A forward pass leaves its logits in ``logits`` [rows, vocab] float32. The tokens are
     then in ``future`` [slots], by slot, and in ``outcomes`` [rows, 2] float64: token
@@ -50,8 +53,15 @@ class DeviceSampler:
     ``masks`` [rows, words] int32 has a bit for each token that a grammar allows.
     """
 
-    def __init__(self, limits: RunnerLimits, most_rows: int, device: Device) -> None:
+    def __init__(
+        self,
+        limits: RunnerLimits,
+        most_rows: int,
+        device: Device,
+        group: Group | None = None,
+    ) -> None:
         where, vocab_size = device.torch_device, limits.vocab_size
+        self._group = group
         self.slots = SlotSampling(limits, device)
         self.num_likeliest = min(MAX_LOGPROBS, vocab_size)
         self.logits = torch.zeros((most_rows, vocab_size), device=where)
@@ -82,6 +92,8 @@ class DeviceSampler:
             drawn = _draw(adjusted, rows, wants, program.choice)
             is_cold = wants.integers["is_cold"][:, 0] > 0
             tokens = torch.where(is_cold, tokens, drawn)
+        if self._group is not None:
+            tokens = self._group.share(tokens.contiguous())
         self.future.index_copy_(0, rows.slots, tokens)
         self.outcomes[:count, 0].copy_(tokens)
         self.outcomes[:count, 1].copy_(peaks)

@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional
 
 from ..checkpoint import Checkpoint
 from ..checkpoint.parameters import EMBEDDING, FINAL_NORM, HEAD, ROPE_FACTORS
+from ..parallel.shard import Shard
 from .embedding import Embedding, TableEmbedding
 from .projection import DensePacking, Packing, Projection
+from .sharded import GatheredProjection, SharedEmbedding, SummedProjection
 
 Progress = Callable[[float, str], None]
 
@@ -66,8 +69,9 @@ def load_weights(
     *,
     packing: Packing | None = None,
     progress: Progress | None = None,
+    shard: Shard | None = None,
 ) -> DecoderWeights:
-    """Read a checkpoint into memory.
+    """Read a checkpoint into memory, or a rank's part of it.
 
     At most one parameter a thread is held twice at a time; the embedding, usually the
     largest, comes first and alone.
@@ -78,12 +82,14 @@ def load_weights(
         device: Where they go.
         packing: Makes projections; None chooses.
         progress: Called with the share done, 0 to 1, and what is being done.
+        shard: Which part; None is all.
 
     Raises:
         InvalidModel: A parameter cannot be read.
     """
     packing = packing or DensePacking(dtype, device)
-    return _Loader(checkpoint, dtype, device, packing, progress).load()
+    shard = shard or Shard(checkpoint.config)
+    return _Loader(checkpoint, dtype, device, packing, progress, shard).load()
 
 
 def load_layer(checkpoint: Checkpoint, index: int) -> LayerWeights:
@@ -94,7 +100,8 @@ def load_layer(checkpoint: Checkpoint, index: int) -> LayerWeights:
     """
     device = torch.device("cpu")
     packing = DensePacking(torch.float32, device)
-    loader = _Loader(checkpoint, torch.float32, device, packing, None)
+    shard = Shard(checkpoint.config)
+    loader = _Loader(checkpoint, torch.float32, device, packing, None, shard)
     return loader.layer(index)
 
 
@@ -106,9 +113,11 @@ class _Loader:
         device: torch.device,
         packing: Packing,
         progress: Progress | None,
+        shard: Shard,
     ) -> None:
         self.checkpoint = checkpoint
-        self.config = checkpoint.config
+        self.shard = shard
+        self.config = shard.config
         self.dtype = dtype
         self.device = device
         self.packing = packing
@@ -118,7 +127,7 @@ class _Loader:
     def load(self) -> DecoderWeights:
         config = self.config
         self._report(0.0)
-        head, embedding = self._ends()
+        head, embedding = self._joined(*self._ends())
         factors = self._tensor(ROPE_FACTORS) if config.rope.kind == "factors" else None
         layers = tuple(self._layers())
         norm = self._tensor(FINAL_NORM)
@@ -143,6 +152,18 @@ class _Loader:
             self.num_bytes += head.num_bytes
         return head, TableEmbedding(table)
 
+    def _joined(
+        self, head: Projection, embedding: Embedding
+    ) -> tuple[Projection, Embedding]:
+        """Let ranks that have parts of the vocabulary act as one."""
+        shard, group = self.shard, self.shard.group
+        if group is None:
+            return head, embedding
+        return (
+            GatheredProjection(head, group, self.config.vocab_size),
+            SharedEmbedding(embedding, shard.vocab_rows, group),
+        )
+
     def _report(self, fraction: float) -> None:
         if self.progress is not None:
             self.progress(fraction, f"loading {self.checkpoint.name}")
@@ -159,7 +180,10 @@ class _Loader:
 
     def _apart(self, index: int) -> tuple[LayerWeights, int]:
         """Read one layer with a count of its own, for a thread of its own."""
-        loader = _Loader(self.checkpoint, self.dtype, self.device, self.packing, None)
+        loader = _Loader(
+            *(self.checkpoint, self.dtype, self.device, self.packing, None),
+            self.shard,
+        )
         return loader.layer(index), loader.num_bytes
 
     def layer(self, index: int) -> LayerWeights:
@@ -175,15 +199,15 @@ class _Loader:
             input_norm=self._tensor(f"{prefix}input_layernorm.weight"),
             qkv=self._projection(qkv, bias if config.qkv_bias else ()),
             qk_norm=self._qk_norm(prefix) if config.qk_norm else None,
-            output=self._projection(
-                [f"{attention}.o_proj.weight"],
+            output=self._summed(
+                f"{attention}.o_proj.weight",
                 output_bias if config.output_bias else (),
             ),
             mlp_norm=self._tensor(f"{prefix}post_attention_layernorm.weight"),
             gate_up=self._projection(
                 [f"{mlp}.{name}_proj.weight" for name in ("gate", "up")]
             ),
-            down=self._projection([f"{mlp}.down_proj.weight"]),
+            down=self._summed(f"{mlp}.down_proj.weight"),
         )
 
     def _qk_norm(self, prefix: str) -> torch.Tensor:
@@ -195,6 +219,15 @@ class _Loader:
             )
         )
         return torch.cat(list(norms))
+
+    def _summed(self, name: str, biases: Sequence[str] = ()) -> Projection:
+        """Read a matrix behind which the ranks' parts become one again."""
+        group = self.shard.group
+        if group is None:
+            return self._projection([name], biases)
+        # A bias is of the sum, so one rank alone adds it.
+        part = self._projection([name], biases if group.rank == 0 else ())
+        return SummedProjection(part, group)
 
     def _projection(
         self, names: Sequence[str], biases: Sequence[str] = ()
@@ -230,6 +263,10 @@ class _Loader:
         return tensor
 
     def _stored(self, name: str) -> torch.Tensor:
-        stored = self.checkpoint.parameter(name)
         # To the device as it is mapped, and converted there: on the host a copy more.
-        return stored.to(self.device).to(self.dtype)
+        part = self.shard.part(name)
+        stored = self.checkpoint.parameter(name, part).to(self.device).to(self.dtype)
+        missing = self.shard.vocab_rows - len(stored)
+        if name in (EMBEDDING, HEAD) and missing:
+            return functional.pad(stored, (0, 0, 0, missing))
+        return stored
