@@ -58,6 +58,8 @@ class BlockTables:
         self._prompts = np.zeros(limits.num_slots, np.int64)
         self._open = np.zeros(limits.num_slots, np.bool_)
         self._fresh = np.zeros(limits.num_slots, np.bool_)
+        # While nobody comes or goes, every plan carries the same tuple of decodes.
+        self._decodes: tuple[tuple[int, ...], Ints] = ((), np.zeros(0, np.int64))
 
     @property
     def most_pages(self) -> int:
@@ -84,20 +86,20 @@ class BlockTables:
         Raises:
             ValueError: A slot was never opened, or it has no page for a position.
         """
-        for slot in plan.slots:
-            self._check_open(slot)
+        decodes = self._array(plan.decodes)
+        rows = np.array([row.slot for row in plan.rows], np.int64)
+        slots = np.concatenate((decodes, rows))
+        self._check_open(slots)
         for slot, page in plan.grown:
             self._append(slot, (page,))
         for row in plan.rows:
             self._append(row.slot, row.pages)
-        starts, counts = self._spans(plan)
-        self._check(plan, starts, counts)
-        slots = np.array(plan.slots, np.int64)
+        starts, counts = self._spans(plan, decodes)
+        self._check(slots, starts, counts)
         ends = self._ends[slots] = starts + counts
         width = int(-(-ends.max(initial=0) // self._limits.page_size))
-        decodes = len(plan.decodes)
-        samples = [*range(decodes)]
-        samples += [n for n, row in enumerate(plan.rows, decodes) if row.samples]
+        samples = [*range(len(decodes))]
+        samples += [n for n, row in enumerate(plan.rows, len(decodes)) if row.samples]
         outputs = (ends - self._prompts[slots])[samples]
         return Layout(
             slots=slots,
@@ -105,7 +107,7 @@ class BlockTables:
             counts=counts,
             tables=self._tables[slots, :width],
             samples=tuple(samples),
-            outputs=tuple(map(int, outputs)),
+            outputs=tuple(outputs.tolist()),
             untouched=self._untouched(slots, starts, ends),
         )
 
@@ -120,7 +122,7 @@ class BlockTables:
             raise ValueError(
                 f"a page of {pages} is outside the pool of {self._limits.num_pages}"
             )
-        self._check_open(slot)
+        self._check_open(np.array([slot]))
         held = int(self._num_pages[slot])
         end = held + len(pages)
         if end > self._tables.shape[1]:
@@ -128,23 +130,28 @@ class BlockTables:
         self._tables[slot, held:end] = pages
         self._num_pages[slot] = end
 
-    def _check_open(self, slot: int) -> None:
-        if not (0 <= slot < len(self._open) and self._open[slot]):
-            raise ValueError(f"slot {slot} was never opened")
+    def _array(self, decodes: tuple[int, ...]) -> Ints:
+        if decodes is not self._decodes[0]:
+            self._decodes = decodes, np.array(decodes, np.int64)
+        return self._decodes[1]
 
-    def _spans(self, plan: StepPlan) -> tuple[Ints, Ints]:
+    def _check_open(self, slots: Ints) -> None:
+        inside = (slots >= 0) & (slots < len(self._open))
+        known = inside & self._open[slots * inside]
+        for wrong in slots[~known].tolist():
+            raise ValueError(f"slot {wrong} was never opened")
+
+    def _spans(self, plan: StepPlan, decodes: Ints) -> tuple[Ints, Ints]:
         """Where decodes and rows start, and how many tokens they have."""
-        decodes = self._ends[np.array(plan.decodes, np.int64)]
         starts = np.array([row.start for row in plan.rows], np.int64)
         counts = np.array([row.num_tokens for row in plan.rows], np.int64)
         return (
-            np.concatenate((decodes, starts)),
+            np.concatenate((self._ends[decodes], starts)),
             np.concatenate((np.ones_like(decodes), counts)),
         )
 
-    def _check(self, plan: StepPlan, starts: Ints, counts: Ints) -> None:
-        slots = plan.slots
-        pages = self._num_pages[np.array(slots, np.int64)]
+    def _check(self, slots: Ints, starts: Ints, counts: Ints) -> None:
+        pages = self._num_pages[slots]
         room = np.minimum(pages * self._limits.page_size, self._limits.max_context)
         ends = starts + counts
         for wrong in np.flatnonzero((starts < 0) | (counts < 1) | (ends > room)):

@@ -1,8 +1,7 @@
 """A CPU as a device: everything is done at once, in the calling thread."""
 
 import time
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -89,11 +88,5 @@ class HostDevice:
         """Torch keeps nothing of a CPU's memory."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Tell torch's profiler."""
-        return _recorded(name)
-
-
-@contextmanager
-def _recorded(name: str) -> Generator[None]:
-    with torch.profiler.record_function(name):
-        yield
+        """Nobody looks."""
+        return nullcontext()

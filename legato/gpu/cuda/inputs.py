@@ -113,7 +113,9 @@ class StepInputs:
         spare = shape.rows - len(sampling)
         berth.put((*sampling, *(nobody,) * spare))
         berth.put((*layout.outputs, *(0,) * spare))
-        berth.put([bound.get(place, -1) for place in range(shape.rows)])
+        masks = berth.put((-1,) * shape.rows)
+        for place, mask in bound.items():
+            berth.values[masks][place] = mask
         given = [token for row in plan.rows for token in row.tokens]
         spare = shape.tokens - len(plan.decodes) - len(given)
         sources = (*plan.decodes, *(-1,) * len(given), *(nobody,) * spare)

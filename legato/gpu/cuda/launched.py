@@ -107,15 +107,16 @@ class LaunchedStep:
             marks.started, marks.ended, marks.launched_s
         )
         tokens, peaks = self._outcomes.numpy().T
-        faults = {n: row.fault for n, row in enumerate(self._expected) if row.fault}
-        for place in np.flatnonzero(~np.isfinite(peaks)):
-            faults.setdefault(int(place), fault_of(float(peaks[place])))
+        odd = [(n, row) for n, row in enumerate(self._expected) if row is not PLAIN]
+        faults = {place: row.fault for place, row in odd if row.fault}
+        for place in np.flatnonzero(~np.isfinite(peaks)).tolist():
+            faults.setdefault(place, fault_of(float(peaks[place])))
         logprobs = {
             place: self._report(place, row.logprobs)
-            for place, row in enumerate(self._expected)
+            for place, row in odd
             if row.logprobs >= 0 and place not in faults
         }
-        chosen = tuple(int(token) for token in tokens)
+        chosen = tuple(tokens.astype(np.int64).tolist())
         return StepResult(self._step, chosen, started_s, finished_s, logprobs, faults)
 
     def _report(self, place: int, count: int) -> TokenLogprobs:

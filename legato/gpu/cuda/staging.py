@@ -34,6 +34,8 @@ class Berth:
         outcomes: As the sampler has them; so are the others.
         reports: As above.
         masks: As above.
+
+    ``values`` [words] int64 is ``inputs`` for numpy.
     """
 
     def __init__(
@@ -49,13 +51,13 @@ class Berth:
         self.reports = device.pinned(tuple(reports.shape), reports.dtype)
         self.masks = device.pinned(tuple(masks.shape), masks.dtype)
         self.occupant: Occupant | None = None
-        self._values: Ints = self.inputs.numpy()
+        self.values: Ints = self.inputs.numpy()
         self.used = 0
 
     def put(self, values: Ints | Sequence[int]) -> slice:
         """Write integers behind those written before; say where they are."""
         place = slice(self.used, self.used + len(values))
-        self._values[place] = values
+        self.values[place] = values
         self.used = place.stop
         return place
 
