@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     )
     from .protocol.grammar import Grammar
     from .protocol.prompts import Conversation
-    from .protocol.requests import ChatMessage, Completion, Delta, FinishReason, Usage
+    from .protocol.requests import (
+        ChatMessage,
+        Completion,
+        Delta,
+        FinishReason,
+        PromptLogprobs,
+        Usage,
+    )
     from .protocol.sampling import SamplingParams
     from .protocol.tools import (
         CallBegun,
@@ -63,6 +70,7 @@ _ROOMS = {
         "Completion",
         "Delta",
         "FinishReason",
+        "PromptLogprobs",
         "Usage",
     ),
     ".protocol.sampling": ("SamplingParams",),
@@ -102,6 +110,7 @@ __all__ = [
     "LegatoError",
     "NotAdmitted",
     "Overloaded",
+    "PromptLogprobs",
     "SamplingParams",
     "Stream",
     "Tool",

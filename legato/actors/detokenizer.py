@@ -89,7 +89,8 @@ class Detokenizer:
     def _arrive(self, output: StepOutput, now_s: float) -> bool:
         """Deliver one step's tokens, in one pass, if it brings nothing else."""
         requests = output.requests
-        if output.ended or output.logprobs or len(set(requests)) < len(requests):
+        more = output.ended or output.logprobs or output.scored
+        if more or len(set(requests)) < len(requests):
             return False
         find = self._streams.by_request.get
         for request, token in zip(requests, output.tokens, strict=True):
@@ -107,6 +108,10 @@ class Detokenizer:
         ends: dict[int, Ended] = {}
         find = self._streams.by_request.get
         for output in outputs:
+            for scored in output.scored:
+                stream = find(scored.request)
+                if stream is not None:
+                    stream.report.scores += scored.logprobs
             for request, token in zip(output.requests, output.tokens, strict=True):
                 stream = find(request)
                 if stream is not None:

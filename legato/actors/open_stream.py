@@ -27,6 +27,7 @@ from .cadence import Cadence
 from .flow import Flow
 from .observer import StreamObserver
 from .orders import OrderLine
+from .prompt_report import PromptReport
 from .stages import Stages
 from .terms import Terms
 from .text import MarkedVocabulary, StreamText, Vocabulary
@@ -61,14 +62,13 @@ class OpenStream:
         self.admit: Admit | None = None
         self.arrived: list[int] = []
         self.arrived_logprobs: list[TokenLogprobs] = []
-        self.num_fresh = 0
-        self.ended = False
-        self.cancelled = False
+        self.report = PromptReport(params.prompt_logprobs is not None)
+        self.num_fresh = self._unread = 0
+        self.ended = self.cancelled = False
         self.failure: LegatoError | None = None
         self._emitted: list[int] = []
-        tokens = vocabulary
-        if isinstance(generate.prompt, Conversation):
-            tokens = MarkedVocabulary(vocabulary)
+        marked = isinstance(generate.prompt, Conversation)
+        tokens = MarkedVocabulary(vocabulary) if marked else vocabulary
         self._text = StreamText(tokens, params.stop, params.include_stop)
         # Only who looks for stop strings must look at every token as it comes.
         self._matching = bool(params.stop)
@@ -76,7 +76,6 @@ class OpenStream:
         self._core = core
         self._observer = observer
         self._wait = Wait(backlog, generate.prompt)
-        self._unread = 0
         self._lags = False
         self.flow = Flow(generate.request, core)
         self.terms = Terms(core)
@@ -102,6 +101,7 @@ class OpenStream:
     def note_admitted(self, order: Admit) -> None:
         """Keep what the core was told, for the next one; then tell what came before."""
         self.admit = self.terms.open(order)
+        self.report.prompt = order.prompt
         self._decided.set()
         self.flow.open()
 
@@ -129,7 +129,8 @@ class OpenStream:
             self.flow.lag(False)
         try:
             if not self._matching:
-                if len(self.arrived) == 1 and not self.arrived_logprobs:
+                more = self.arrived_logprobs or self.report.is_due
+                if len(self.arrived) == 1 and not more:
                     token = self.arrived.pop()
                     text = self._text.pass_on(token)
                     if text is not None:
@@ -143,7 +144,7 @@ class OpenStream:
             return None
         # A reader whose credit is used up must come to know, or it would wait for ever.
         new = text or ids or self.flow.is_out
-        return Delta(text, ids, logprobs) if new else None
+        return self.report.on(Delta(text, ids, logprobs)) if new else None
 
     def arrive(self, token: int, now_s: float) -> None:
         """Let the reader have one token; as ``settle`` does, if nothing else came."""
@@ -222,7 +223,7 @@ class OpenStream:
             reason = FinishReason.STOP
             usage = Usage(usage.prompt_tokens, self._num_to_stop, usage.cached_tokens)
         self._text.finish()
-        self._last = Delta(*self._text.take(), reason, usage)
+        self._last = self.report.on(Delta(*self._text.take(), reason, usage))
         self._close(reason, usage)
 
     def fail(self, error: LegatoError, usage: Usage | None = None) -> None:
@@ -258,7 +259,7 @@ class OpenStream:
             self.end(Ended(self.request, FinishReason.CANCELLED, usage))
         else:
             emitted = (*self._emitted, *self.arrived, *self.flow.withheld)
-            self._core.put_nowait(admit.resumed(emitted))
+            self._core.put_nowait(admit.resumed(emitted, len(self.report.scores)))
             self.flow.repeat()
 
     def cancel(self) -> None:

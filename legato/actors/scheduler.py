@@ -210,7 +210,7 @@ class Scheduler:
         with self._instruments.planning("commit"):
             output = self._running.commit(result, time.perf_counter())
         self._instruments.note_step(result, output, self._in_flight)
-        if output.tokens or output.ended:
+        if output.tokens or output.ended or output.scored:
             self._send(CoreReport(output=output))
 
     def _feed(self) -> None:

@@ -218,4 +218,7 @@ def row_sampling(
         repetition_penalty=params.repetition_penalty,
         logit_bias=params.logit_bias,
         grammar=grammar,
+        prompt_logprobs=-1
+        if params.prompt_logprobs is None
+        else params.prompt_logprobs,
     )

@@ -170,6 +170,7 @@ class Stream:
             finish_reason=last.finish_reason or FinishReason.CANCELLED,
             usage=last.usage or Usage(0, 0),
             logprobs=tuple(p for delta in pieces for p in delta.logprobs),
+            prompt=next((delta.prompt for delta in pieces if delta.prompt), None),
         )
 
 

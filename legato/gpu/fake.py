@@ -16,6 +16,7 @@ from ..protocol.steps import (
     SlotOpen,
     StepPlan,
     StepResult,
+    StepRow,
     TokenLogprobs,
 )
 from .grammar import Grammars, Matcher, matcher_of
@@ -66,6 +67,12 @@ def pick(state: int, vocab_size: int) -> int:
     """Choose a token for a state, spread evenly over the vocabulary."""
     mixed = (state ^ (state >> 15)) * 0x2C1B_3C6D & 0xFFFF_FFFF
     return (mixed ^ (mixed >> 12)) % vocab_size
+
+
+def fake_score(state: int, target: int, count: int) -> TokenLogprobs:
+    """What a FakeRunner says of a token after a history with this state."""
+    chosen = -(advance(state, target) % 4096) / 256
+    return TokenLogprobs(chosen, (target,) * count, (chosen,) * count)
 
 
 def nearest(mask: bytes, wanted: int) -> int:
@@ -163,11 +170,14 @@ class FakeRunner:
         for number in plan.decodes:
             slot = self._slots[number]
             self._sample(slot, self._run(slot, (slot.future,)), sampled)
-        for row in plan.rows:
+        scores: dict[int, tuple[TokenLogprobs, ...]] = {}
+        for place, row in enumerate(plan.rows):
             slot = self._slots[row.slot]
             slot.pages.extend(row.pages)
             slot.position = row.start
             state = self._run(slot, row.tokens)
+            if row.targets:
+                scores[place] = self._score(slot, row)
             if row.samples:
                 self._sample(slot, state, sampled)
         started_s = max(time.perf_counter(), self._free_at_s)
@@ -180,6 +190,7 @@ class FakeRunner:
                 self._free_at_s,
                 sampled.logprobs,
                 sampled.faults,
+                scores,
             )
         )
 
@@ -207,6 +218,15 @@ class FakeRunner:
             self._page(slot.pages[position // size])[position % size] = state
             slot.position += 1
         return state
+
+    def _score(self, slot: _Slot, row: StepRow) -> tuple[TokenLogprobs, ...]:
+        """Say how likely given tokens are, out of the pages' cells."""
+        size, count = self.limits.page_size, slot.opened.sampling.prompt_logprobs
+        begin = row.start + row.targets_from
+        return tuple(
+            fake_score(self._page(slot.pages[at // size])[at % size], target, count)
+            for at, target in enumerate(row.targets, begin)
+        )
 
     def _sample(self, slot: _Slot, state: int, sampled: _Sampled) -> None:
         output = slot.position - slot.opened.prompt_tokens

@@ -13,7 +13,7 @@ import torch
 from ..protocol.steps import RunnerLimits, SlotOpen, StepPlan
 from .attention import AttentionBatch
 from .grammar import Grammars, matcher_of
-from .sampling import SampleRow, SlotWishes
+from .sampling import SampleRow, Scoring, SlotWishes, scored_rows
 from .tables import BlockTables
 
 Ints = npt.NDArray[np.int64]
@@ -30,6 +30,7 @@ class StepInputs:
         rows: Those rows.
         untouched: [cells] int64: cells after the end of pages that are new to their
             slot in this step.
+        scoring: Wants log-probabilities of tokens that are given, or None.
     """
 
     ids: torch.Tensor
@@ -37,6 +38,7 @@ class StepInputs:
     sampling: torch.Tensor
     rows: tuple[SampleRow, ...]
     untouched: torch.Tensor
+    scoring: Scoring | None = None
 
 
 class Slots:
@@ -86,6 +88,7 @@ class Slots:
             page_size=self._limits.page_size,
             device=self._device,
         )
+        scored = scored_rows(plan, self._num_likeliest)
         return StepInputs(
             ids=self._ids(plan),
             batch=batch,
@@ -97,6 +100,7 @@ class Slots:
                 )
             ),
             untouched=self._on_device(layout.untouched),
+            scoring=Scoring(scored, self._device) if scored else None,
         )
 
     def keep(self, rows: Sequence[SampleRow], tokens: Sequence[int]) -> None:
@@ -109,6 +113,9 @@ class Slots:
         """Forget every sequence."""
         self._tables.clear()
         self._wishes.clear()
+
+    def _num_likeliest(self, slot: int) -> int:
+        return self._wishes[slot].sampling.prompt_logprobs
 
     def _ids(self, plan: StepPlan) -> torch.Tensor:
         decodes = len(plan.decodes)

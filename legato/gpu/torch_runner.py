@@ -76,10 +76,10 @@ class TorchRunner:
             for opened in plan.opens:
                 self._slots.open(opened)
             cache.copy(plan.copies)
-            sampled = Sampled()
+            sampled, scoring = Sampled(), None
             if plan.decodes or plan.rows:
                 inputs = self._slots.enter(plan)
-                sampled = self._step(decoder, cache, inputs)
+                sampled, scoring = self._step(decoder, cache, inputs), inputs.scoring
         finished_s = time.perf_counter()
         return FinishedStep(
             StepResult(
@@ -89,6 +89,7 @@ class TorchRunner:
                 finished_s,
                 sampled.logprobs,
                 sampled.faults,
+                {} if scoring is None else scoring.scores(),
             )
         )
 
@@ -100,7 +101,9 @@ class TorchRunner:
     def _step(self, decoder: Forward, cache: KvCache, inputs: StepInputs) -> Sampled:
         if len(inputs.untouched):
             cache.scrub(inputs.untouched)
-        logits = decoder.forward(inputs.ids, inputs.batch, inputs.sampling)
+        logits = decoder.forward(
+            inputs.ids, inputs.batch, inputs.sampling, inputs.scoring
+        )
         if not inputs.rows:
             return Sampled()
         sampled = self._sample(logits, inputs)

@@ -4,13 +4,14 @@ A request's number (``request``) is the engine's own, dense and never reused; th
 clients see belong to the front end.
 """
 
-from collections.abc import Iterable
-from enum import StrEnum
-from typing import NamedTuple
-
 import msgspec
 
-from .errors import Failure
+from .outputs import Emitted as Emitted
+from .outputs import Ended as Ended
+from .outputs import FinishReason as FinishReason
+from .outputs import Scored as Scored
+from .outputs import StepOutput as StepOutput
+from .outputs import Usage as Usage
 from .prompts import ChatMessage as ChatMessage
 from .prompts import Conversation as Conversation
 from .prompts import Prompt
@@ -60,6 +61,8 @@ class Admit(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
         created_s: The engine's clock at its door.
         ttft_deadline_s: Seconds from ``created_s``; 0 is none.
         total_deadline_s: Seconds from ``created_s``; 0 is none.
+        scored: Of the prompt's tokens after the first, those whose log-probabilities
+            were told before a crash.
     """
 
     request: int
@@ -74,11 +77,14 @@ class Admit(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     created_s: float = 0.0
     ttft_deadline_s: float = 0.0
     total_deadline_s: float = 0.0
+    scored: int = 0
 
-    def resumed(self, emitted: tuple[int, ...]) -> "Admit":
+    def resumed(self, emitted: tuple[int, ...], scored: int = 0) -> "Admit":
         """Return it for a new core, which is to go on from these tokens."""
         most = max(self.max_tokens, len(emitted))
-        return msgspec.structs.replace(self, emitted=emitted, max_tokens=most)
+        return msgspec.structs.replace(
+            self, emitted=emitted, max_tokens=most, scored=scored
+        )
 
 
 class Cancel(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
@@ -105,132 +111,16 @@ class Credit(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     granted: bool
 
 
-class FinishReason(StrEnum):
-    """Why an answer ended."""
-
-    STOP = "stop"
-    LENGTH = "length"
-    CANCELLED = "cancelled"
-    ERROR = "error"
-
-
-class Usage(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Tokens a request took.
+class PromptLogprobs(msgspec.Struct, frozen=True, gc=False):
+    """A prompt as the model has it, and how likely it found each token.
 
     Args:
-        prompt_tokens: Of the prompt.
-        output_tokens: Generated, an end token included.
-        cached_tokens: Prompt tokens served from the prefix cache.
+        token_ids: The prompt.
+        logprobs: One for each; None for the first, which nothing comes before.
     """
 
-    prompt_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-
-
-class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The one terminal event of a request.
-
-    Args:
-        request: Whose.
-        reason: Why.
-        usage: What it took.
-        failure: Set if and only if the reason is ``error``.
-        end_token: The emitted last token is an end token, and no text.
-        admitted_s: The clock as the scheduler took it in; 0: it did not.
-        started_s: And as it got its first slot; 0: it never did.
-    """
-
-    request: int
-    reason: FinishReason
-    usage: Usage
-    failure: Failure | None = None
-    end_token: bool = False
-    admitted_s: float = 0.0
-    started_s: float = 0.0
-
-
-class Emitted(NamedTuple):
-    """One token of one request.
-
-    Args:
-        request: Whose.
-        token: The id.
-        logprobs: If asked for.
-    """
-
-    request: int
-    token: int
-    logprobs: TokenLogprobs | None = None
-
-
-class StepOutput(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """All that one step means to the streams: one message a step.
-
-    Tokens are held in columns, an object for each would cost more than all the rest
-    of their way. A request's tokens always come before its ``Ended``.
-
-    Args:
-        requests: Whose each token is; at most one for each request and each step
-            merged in.
-        tokens: The ids.
-        ended: Terminal events.
-        finished_s: ``time.perf_counter()`` at the end of the (first) step.
-        logprobs: Of the tokens whose requests asked for them, by their position in
-            ``tokens``, ascending.
-    """
-
-    requests: tuple[int, ...] = ()
-    tokens: tuple[int, ...] = ()
-    ended: tuple[Ended, ...] = ()
-    finished_s: float = 0.0
-    logprobs: tuple[tuple[int, TokenLogprobs], ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        emitted: Iterable[Emitted],
-        ended: tuple[Ended, ...] = (),
-        finished_s: float = 0.0,
-    ) -> "StepOutput":
-        """Make it of single tokens."""
-        rows = tuple(emitted)
-        return cls(
-            tuple(row.request for row in rows),
-            tuple(row.token for row in rows),
-            ended,
-            finished_s,
-            tuple(
-                (position, row.logprobs)
-                for position, row in enumerate(rows)
-                if row.logprobs is not None
-            ),
-        )
-
-    @property
-    def emitted(self) -> tuple[Emitted, ...]:
-        """Its tokens one by one, for whoever has the time."""
-        logprobs = dict(self.logprobs)
-        return tuple(
-            Emitted(request, token, logprobs.get(position))
-            for position, (request, token) in enumerate(
-                zip(self.requests, self.tokens, strict=True)
-            )
-        )
-
-    def merge(self, later: "StepOutput") -> "StepOutput":
-        """Join a later step's output onto this one."""
-        offset = len(self.tokens)
-        return StepOutput(
-            self.requests + later.requests,
-            self.tokens + later.tokens,
-            self.ended + later.ended,
-            self.finished_s,
-            (
-                *self.logprobs,
-                *((offset + position, entry) for position, entry in later.logprobs),
-            ),
-        )
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprobs | None, ...]
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -242,6 +132,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         logprobs: One for each id, if asked for.
         finish_reason: Set in the last delta, and only there.
         usage: Set in the last delta, and only there.
+        prompt: Set in the first delta, if asked for.
     """
 
     text: str
@@ -249,6 +140,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     logprobs: tuple[TokenLogprobs, ...] = ()
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
+    prompt: PromptLogprobs | None = None
 
     def merge(self, later: "Delta") -> "Delta":
         """Join a later delta onto this one, for a reader that lags."""
@@ -258,6 +150,7 @@ class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             self.logprobs + later.logprobs,
             later.finish_reason,
             later.usage,
+            self.prompt or later.prompt,
         )
 
 
@@ -270,6 +163,7 @@ class Completion(msgspec.Struct, frozen=True):
         finish_reason: Why it ended.
         usage: What it took.
         logprobs: One for each id, if asked for.
+        prompt: The prompt's own, if asked for.
     """
 
     text: str
@@ -277,3 +171,4 @@ class Completion(msgspec.Struct, frozen=True):
     finish_reason: FinishReason
     usage: Usage
     logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt: PromptLogprobs | None = None

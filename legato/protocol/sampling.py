@@ -39,6 +39,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         include_stop: Leave the stop string in the text.
         logprobs: Report the chosen token's log-probability and that of so many of the
             likeliest tokens, 0 to 20; None reports nothing.
+        prompt_logprobs: The same of the prompt's own tokens, from the second on; the
+            prompt is then computed whole, whatever is cached of it.
         presence_penalty: Subtracted from the logit of each token already generated,
             [-2, 2].
         frequency_penalty: Subtracted once per time it was generated, [-2, 2].
@@ -65,6 +67,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ignore_eos: bool = False
     include_stop: bool = False
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
@@ -97,8 +100,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                     f"{self.min_tokens} is more than max_tokens ({self.max_tokens})",
                     field="min_tokens",
                 )
-        if self.logprobs is not None:
-            whole(self.logprobs, "logprobs", 0, MAX_LOGPROBS)
+        self._check_counts()
         self._check_stops()
         self._check_grammar()
         if not isinstance(self.logit_bias, dict):  # pyright: ignore[reportUnnecessaryIsInstance] # as above
@@ -111,6 +113,12 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         for token, bias in self.logit_bias.items():
             whole(token, "logit_bias", 0, 2**31 - 1)
             within(bias, "logit_bias", -100, 100)
+
+    def _check_counts(self) -> None:
+        for field in ("logprobs", "prompt_logprobs"):
+            count = getattr(self, field)
+            if count is not None:
+                whole(count, field, 0, MAX_LOGPROBS)
 
     def _check_grammar(self) -> None:
         if self.grammar is None:

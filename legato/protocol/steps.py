@@ -20,6 +20,7 @@ class RowSampling(msgspec.Struct, frozen=True, array_like=True, gc=False):
         ends: Token ids that may not be sampled before ``min_tokens``.
         logprobs: Number of likeliest tokens to report; -1 reports nothing at all.
         grammar: What the answer must look like, or None.
+        prompt_logprobs: As ``logprobs``, of the prompt's own tokens.
     """
 
     temperature: float
@@ -35,6 +36,7 @@ class RowSampling(msgspec.Struct, frozen=True, array_like=True, gc=False):
     repetition_penalty: float = 1.0
     logit_bias: dict[int, float] = {}
     grammar: Grammar | None = None
+    prompt_logprobs: int = -1
 
 
 class SlotOpen(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -66,6 +68,10 @@ class StepRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
         tokens: Input ids.
         samples: Whether the row's last position samples a token.
         pages: Pages to append to the slot's block table before the step.
+        targets: Tokens whose log-probabilities are wanted: the first is the one that
+            follows the row's position number ``targets_from``, the others follow the
+            positions after that.
+        targets_from: From 0.
     """
 
     slot: int
@@ -73,6 +79,8 @@ class StepRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tokens: tuple[int, ...]
     samples: bool
     pages: tuple[int, ...] = ()
+    targets: tuple[int, ...] = ()
+    targets_from: int = 0
 
     @property
     def num_tokens(self) -> int:
@@ -162,6 +170,7 @@ class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=Tru
         tokens: One for each decode and each row that samples, in the plan's order.
         logprobs: Of those who asked for them, by place among the tokens.
         faults: Why a token means nothing, by its place.
+        scores: Of a row's ``targets``, one for each, by the row's place in the plan.
         started_s: ``time.perf_counter()`` as the device began.
         finished_s: And as it finished.
     """
@@ -172,6 +181,7 @@ class StepResult(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=Tru
     finished_s: float = 0.0
     logprobs: dict[int, TokenLogprobs] = {}
     faults: dict[int, str] = {}
+    scores: dict[int, tuple[TokenLogprobs, ...]] = {}
 
     @property
     def sampled(self) -> tuple[SampledToken, ...]:

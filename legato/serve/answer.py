@@ -41,4 +41,5 @@ def joined(deltas: Sequence[Delta]) -> Completion:
         finish_reason=last.finish_reason,
         usage=last.usage,
         logprobs=tuple(entry for delta in deltas for entry in delta.logprobs),
+        prompt=next((delta.prompt for delta in deltas if delta.prompt), None),
     )

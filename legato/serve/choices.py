@@ -13,7 +13,7 @@ import anyio
 from ..mailbox import Address, Mailbox, MailboxClosed
 from ..protocol.errors import EngineClosed
 from ..protocol.openai.generation import FINISH, Generation
-from ..protocol.requests import Delta, Prompt
+from ..protocol.requests import Delta, FinishReason, Prompt, Usage
 from ..protocol.sampling import SamplingParams
 from .backend import AnswerStream, Backend
 
@@ -49,10 +49,31 @@ async def read_choices(engine: Backend, request: Generation, take: Take) -> None
             )
             for prompt, params in request.choices()
         ]
+        if request.silent:
+            take = hushed(take)
         if len(streams) == 1:
             await follow(streams[0], lambda delta: take([(0, delta)]))
         else:
             await merge(streams, take)
+
+
+def hushed(take: Take) -> Take:
+    """Take nothing of what answers say: they are to be cut before their first token."""
+
+    async def pass_on(batch: Batch) -> None:
+        await take([(index, hush(delta)) for index, delta in batch])
+
+    return pass_on
+
+
+def hush(delta: Delta) -> Delta:
+    """What is left of a delta whose answer is empty."""
+    reason, usage = delta.finish_reason, delta.usage
+    if reason in FINISH:
+        reason = FinishReason.LENGTH
+    if usage is not None:
+        usage = Usage(usage.prompt_tokens, 0, usage.cached_tokens)
+    return Delta("", (), (), reason, usage, delta.prompt)
 
 
 def open_choice(

@@ -112,6 +112,7 @@ def completion_answer(engine: Backend, request: Generation) -> CompletionAnswer:
         include_usage=request.include_usage,
         token_bytes=engine.token_bytes,
         echoes=echoes(request, engine.token_bytes),
+        scored=request.params.prompt_logprobs is not None,
     )
 
 

@@ -76,6 +76,27 @@ def test_several_prompts_are_answered(client):
     assert [choice.text for choice in answer.choices] == [ANSWER] * 2
 
 
+@pytest.mark.parametrize("max_tokens", [0, 1])
+def test_a_prompt_is_scored_as_evaluations_ask_for_it(client, max_tokens):
+    answer = client.completions.create(
+        model="fake",
+        prompt=["one", "two"],
+        max_tokens=max_tokens,
+        echo=True,
+        logprobs=1,
+        temperature=0,
+    )
+    for choice, prompt in zip(answer.choices, ("one", "two"), strict=True):
+        assert choice.text == prompt + ANSWER[:max_tokens]
+        logprobs = choice.logprobs
+        assert len(logprobs.tokens) == 3 + max_tokens
+        assert logprobs.token_logprobs[0] is None
+        assert logprobs.top_logprobs[0] is None
+        assert all(value <= 0 for value in logprobs.token_logprobs[1:])
+        assert logprobs.text_offset == list(range(3 + max_tokens))
+    assert answer.usage.completion_tokens == 2 * max_tokens
+
+
 def test_logprobs_are_parsed(client):
     answer = client.chat.completions.create(
         model="fake", messages=MESSAGES, max_tokens=2, logprobs=True, top_logprobs=1

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import reduce
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from legato.gpu.assembly import build_runner
 from legato.gpu.checkpoint import ModelConfig, open_checkpoint
 from legato.gpu.cuda import Device
-from legato.gpu.fake import FakeRunner
+from legato.gpu.fake import FakeRunner, advance, fake_score
 from legato.gpu.grammar import Grammars, Spelling
 from legato.gpu.native import Kernels, load_kernels
 from legato.gpu.runner import ModelRunner
@@ -24,6 +25,7 @@ from legato.protocol.steps import (
     SlotOpen,
     StepPlan,
     StepRow,
+    TokenLogprobs,
 )
 
 GREEDY = RowSampling(0.0)
@@ -420,3 +422,74 @@ def test_a_page_outside_the_pool_is_refused(runner: ModelRunner) -> None:
 def test_closing_twice_is_fine(runner: ModelRunner) -> None:
     runner.close()
     runner.close()
+
+
+def scored(
+    runner: ModelRunner, chunks: list[tuple[int, int]], begin: int = 0
+) -> list[TokenLogprobs]:
+    """Score the prompt in chunks, from one of its positions on."""
+    told: list[TokenLogprobs] = []
+    sampling = RowSampling(0.0, prompt_logprobs=3)
+    opens = (SlotOpen(2, sampling, len(PROMPT), tuple(range(20, 30))),)
+    for step, (start, end) in enumerate(chunks):
+        first = max(start, begin)
+        targets = PROMPT[first + 1 : end + 1]
+        ends = end == len(PROMPT)
+        row = StepRow(2, start, PROMPT[start:end], ends, (), targets, first - start)
+        other = StepRow(4, step, (7,), False, (41,) if step == 0 else ())
+        also = (SlotOpen(4, GREEDY, 9, ()),) if step == 0 else ()
+        plan = StepPlan(step, (other, row), opens + also)
+        result = runner.launch(plan).wait()
+        assert set(result.scores) == ({1} if targets else set())
+        told += result.scores.get(1, ())
+        opens = ()
+    return told
+
+
+def known(runner: ModelRunner, end: int, target: int) -> float | None:
+    """A token's log-probability after so much of the prompt, by another way.
+
+    Runners may report less than the whole vocabulary, and so nothing of this token.
+    """
+    if isinstance(runner, FakeRunner):
+        return fake_score(reduce(advance, PROMPT[:end], 0), target, 0).chosen
+    sampling = RowSampling(0.0, logprobs=LIMITS.vocab_size)
+    opened = SlotOpen(5, sampling, end, tuple(range(50, 60)))
+    row = StepRow(5, 0, PROMPT[:end], True)
+    result = runner.launch(StepPlan(0, (row,), (opened,))).wait()
+    (one,) = result.sampled
+    assert one.logprobs is not None
+    return dict(zip(one.logprobs.ids, one.logprobs.values, strict=True)).get(target)
+
+
+def test_a_prompts_tokens_are_scored_in_any_chunks(runner: ModelRunner) -> None:
+    size = len(PROMPT)
+    whole = scored(runner, [(0, size)])
+    assert len(whole) == size - 1
+    num_known = 0
+    for at, one in enumerate(whole, 1):
+        want = known(runner, at, PROMPT[at])
+        if want is not None:
+            assert one.chosen == pytest.approx(want, abs=1e-2), at
+            num_known += 1
+        assert len(one.ids) == len(one.values) == 3
+        assert list(one.values) == sorted(one.values, reverse=True)
+    assert num_known >= 3
+    for begin, chunks in (
+        (0, [(0, 5), (5, 6), (6, size)]),
+        (11, [(0, 9), (9, 20), (20, size)]),
+    ):
+        parts = scored(runner, chunks, begin)
+        assert len(parts) == size - 1 - begin
+        for one, same in zip(parts, whole[begin:], strict=True):
+            assert one.chosen == pytest.approx(same.chosen, abs=1e-2)
+
+
+def test_many_positions_go_through_the_head_in_parts(runner: ModelRunner) -> None:
+    prompt = tuple(2 + n % 90 for n in range(48))
+    sampling = RowSampling(0.0, prompt_logprobs=0)
+    opened = SlotOpen(1, sampling, 48, tuple(range(12)))
+    row = StepRow(1, 0, prompt, True, (), prompt[1:])
+    result = runner.launch(StepPlan(0, (row,), (opened,))).wait()
+    assert len(result.scores[0]) == 47
+    assert all(one.ids == () and one.chosen <= 0 for one in result.scores[0])

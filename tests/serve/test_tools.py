@@ -235,6 +235,73 @@ async def test_echo_repeats_the_prompt_before_each_answer(prompt):
         assert texts == ["Once more"] * 4
 
 
+async def completed(client, body):
+    """The choices of a completion, whole; streamed they must be the same."""
+    whole = (await client.post("/v1/completions", json=body)).json()
+    choices = [
+        {"text": "", "tokens": [], "token_logprobs": [], "text_offset": []}
+        for _ in whole["choices"]
+    ]
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    async with client.stream("POST", "/v1/completions", json=body | options) as stream:
+        lines = [line async for line in stream.aiter_lines() if "data: {" in line]
+    *chunks, last = [json.loads(line[6:]) for line in lines]
+    assert last["usage"] == whole["usage"]
+    for chunk in chunks:
+        (choice,) = chunk["choices"]
+        told = choices[choice["index"]]
+        told["text"] += choice["text"]
+        told["finish_reason"] = choice["finish_reason"]
+        for name in ("tokens", "token_logprobs", "text_offset"):
+            told[name] += (choice["logprobs"] or {name: []})[name]
+    for told, choice in zip(choices, whole["choices"], strict=True):
+        assert told["text"] == choice["text"]
+        assert told["finish_reason"] == choice["finish_reason"]
+        for name in ("tokens", "token_logprobs", "text_offset"):
+            assert told[name] == choice["logprobs"][name]
+    return whole
+
+
+@pytest.mark.parametrize("prompt", ["Once upon", list(b"Once upon")])
+async def test_echo_with_logprobs_tells_those_of_the_prompt(prompt):
+    body = {"prompt": [prompt, prompt], "echo": True, "logprobs": 1}
+    async with (
+        running(FakeModel(script=b" more")) as run,
+        httpx.AsyncClient(base_url=run.url) as client,
+    ):
+        whole = await completed(client, body)
+        for choice in whole["choices"]:
+            assert choice["text"] == "Once upon more"
+            logprobs = choice["logprobs"]
+            assert logprobs["tokens"] == [*"Once upon more", ""]
+            assert logprobs["text_offset"] == [*range(14), 14]
+            assert logprobs["token_logprobs"][0] is None
+            assert logprobs["top_logprobs"][0] is None
+            assert all(value < 0 for value in logprobs["token_logprobs"][1:])
+            assert logprobs["top_logprobs"][1].keys() == {"n"}
+        await assert_pages_are_back(run.engine)
+
+
+async def test_a_prompt_alone_is_told_with_no_answer_at_all():
+    body = {"prompt": "Once upon", "echo": True, "max_tokens": 0}
+    async with (
+        running(FakeModel(script=b" more")) as run,
+        httpx.AsyncClient(base_url=run.url) as client,
+    ):
+        whole = await completed(client, body | {"logprobs": 0})
+        (choice,) = whole["choices"]
+        assert (choice["text"], choice["finish_reason"]) == ("Once upon", "length")
+        assert len(choice["logprobs"]["tokens"]) == 9
+        assert whole["usage"]["completion_tokens"] == 0
+        assert whole["usage"]["prompt_tokens"] == 9
+        plain = (await client.post("/v1/completions", json=body)).json()
+        assert plain["choices"][0]["text"] == "Once upon"
+        assert plain["choices"][0]["logprobs"] is None
+        one = await completed(client, body | {"max_tokens": 1, "logprobs": 1})
+        assert one["choices"][0]["text"] == "Once upon "
+        assert len(one["choices"][0]["logprobs"]["tokens"]) == 10
+
+
 async def test_a_responses_text_keeps_to_its_schema():
     form = {"type": "json_schema", "name": "f", "schema": ARGUMENTS, "strict": True}
     body = {"input": "Will it rain?", "text": {"format": form}}

@@ -162,7 +162,9 @@ class Composer:
         assert sequence.slot is not None, "a prompt has no slot"
         tokens = tuple(sequence.tokens[start : start + count])
         samples = start + count == len(sequence.tokens)
-        draft.add(sequence, StepRow(sequence.slot, start, tokens, samples, pages))
+        begin, targets = sequence.targets(start, count)
+        row = StepRow(sequence.slot, start, tokens, samples, pages, targets, begin)
+        draft.add(sequence, row)
         if samples:
             self._roster.move(sequence)
         return samples or draft.budget <= 0

@@ -72,6 +72,8 @@ class Sequence:
         level: The priority it started with: its own, as raised by waiting. Pressure
             goes by it, or what waiting had won would be lost at once.
         started_s: The clock as it got its first slot.
+        scored: Of the prompt's tokens after the first, those whose log-probabilities
+            were told; moves on as results come, if they are wanted at all.
     """
 
     admit: Admit
@@ -116,6 +118,7 @@ class Sequence:
     ends: frozenset[int] = frozenset()
     stops: frozenset[int] = frozenset()
     started_s: float = 0.0
+    scored: int = 0
 
     def __post_init__(self) -> None:
         admit = self.admit
@@ -126,6 +129,7 @@ class Sequence:
         self.length = len(self.tokens)
         self.max_length = self.prompt_tokens + admit.max_tokens
         self.charged = len(admit.emitted)
+        self.scored = admit.scored
         self.left = self.max_length - len(self.tokens)
         self.ends = frozenset(() if admit.ignore_eos else admit.sampling.ends)
         self.stops = frozenset(admit.stop_token_ids)
@@ -150,6 +154,22 @@ class Sequence:
     def is_in_flight(self) -> bool:
         """Whether a dispatched step has a row of it."""
         return self.flight is not None and not self.flight.landed
+
+    @property
+    def wants_scores(self) -> bool:
+        """Whether log-probabilities of its prompt are still to be told."""
+        wanted = self.admit.sampling.prompt_logprobs >= 0
+        return wanted and self.scored < self.prompt_tokens - 1
+
+    def targets(self, start: int, count: int) -> tuple[int, tuple[int, ...]]:
+        """What to score in a row: from which of its positions on, and which tokens."""
+        if not self.wants_scores:
+            return 0, ()
+        begin = max(start, self.scored)
+        end = min(start + count, self.prompt_tokens - 1)
+        if begin >= end:
+            return 0, ()
+        return begin - start, tuple(self.tokens[begin + 1 : end + 1])
 
     @property
     def needs_history(self) -> bool:

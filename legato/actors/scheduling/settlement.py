@@ -5,7 +5,7 @@ ended meanwhile) and counted; never both, never neither.
 """
 
 from ...protocol.errors import EngineFailed, Failure
-from ...protocol.requests import Ended, FinishReason, StepOutput
+from ...protocol.requests import Ended, FinishReason, Scored, StepOutput
 from ...protocol.steps import StepResult, StepRow
 from .ledger import Flight
 from .pressure import Pressure
@@ -33,6 +33,7 @@ class Settlement:
         self._twins = twins
         self._pressure = pressure
         self._ended: list[Ended] = []
+        self._scored: list[Scored] = []
         self.num_emitted = 0
         self.num_dropped = 0
 
@@ -62,7 +63,9 @@ class Settlement:
         if logprobs:
             places = enumerate(kept)
             told = tuple([(n, logprobs[at]) for n, at in places if at in logprobs])
-        return StepOutput(requests, tokens, self._take_ended(), result.finished_s, told)
+        scored, self._scored = tuple(self._scored), []
+        ended, finished_s = self._take_ended(), result.finished_s
+        return StepOutput(requests, tokens, ended, finished_s, told, scored)
 
     def _settle_mixed(
         self, flight: Flight, result: StepResult
@@ -85,7 +88,12 @@ class Settlement:
                 requests.append(request)
                 kept.append(place)
         place = len(cast)
-        for row, sequence in zip(flight.rows, flight.sequences, strict=True):
+        pairs = zip(flight.rows, flight.sequences, strict=True)
+        for number, (row, sequence) in enumerate(pairs):
+            if row.targets and sequence.home is not Home.ENDED:
+                scores = result.scores[number]
+                sequence.scored += len(scores)
+                self._scored.append(Scored(sequence.request, scores))
             if self._settle_row(row, sequence, result, place):
                 requests.append(sequence.request)
                 kept.append(place)

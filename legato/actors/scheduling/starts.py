@@ -87,7 +87,8 @@ class Starts:
         if self._is_blocked(sequence) or not self._pressure.make_slot(sequence):
             return False
         match = self._storage.find(sequence)
-        twin = self._twins.find(sequence, match)
+        # Who looks at every position of its prompt must compute them itself.
+        twin = None if sequence.wants_scores else self._twins.find(sequence, match)
         if twin is not None:
             self._roster.take(sequence)
             self._roster.put(sequence, Home.FOLLOWING)

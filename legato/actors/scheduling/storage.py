@@ -51,10 +51,16 @@ class Storage:
         return -(-positions // self.page_size)
 
     def find(self, sequence: Sequence) -> Match:
-        """Look up how much of a sequence is cached; one token stays to be computed."""
+        """Look up how much of a sequence is cached; one token stays to be computed.
+
+        So does each position whose logits are still to be looked at.
+        """
         if not self._caches:
             return Match(self.tree.root, [])
-        return self.tree.match(sequence.tokens, len(sequence.tokens) - 1)
+        most = len(sequence.tokens) - 1
+        if sequence.wants_scores:
+            most = min(most, sequence.scored)
+        return self.tree.match(sequence.tokens, most)
 
     def num_new(self, tokens: tuple[int, ...]) -> int:
         """How many of a text's tokens are not cached, the last one at least."""

@@ -9,6 +9,7 @@ import torch
 
 from ...protocol.steps import StepResult, TokenLogprobs
 from ..readback import integers, reals
+from ..sampling import Scoring
 from ..sampling.sampler import fault_of
 from .clock import DeviceClock
 from .device import Mark
@@ -58,6 +59,7 @@ class LaunchedStep:
         marks: Its marks.
         before: The step before it, if that one may still be in flight.
         clock: Places it in time.
+        scoring: Has scored tokens of prompts by the time ``ended`` is reached, or None.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class LaunchedStep:
         marks: Marks,
         before: "LaunchedStep | None",
         clock: DeviceClock,
+        scoring: Scoring | None = None,
     ) -> None:
         self._step = step
+        self._scoring = scoring
         self._expected = expected
         self._outcomes = outcomes
         self._reports = reports
@@ -117,7 +121,9 @@ class LaunchedStep:
             if row.logprobs >= 0 and place not in faults
         }
         chosen = tuple(tokens.astype(np.int64).tolist())
-        return StepResult(self._step, chosen, started_s, finished_s, logprobs, faults)
+        scores = {} if self._scoring is None else self._scoring.scores()
+        times = started_s, finished_s
+        return StepResult(self._step, chosen, *times, logprobs, faults, scores)
 
     def _report(self, place: int, count: int) -> TokenLogprobs:
         row = self._reports[place]

@@ -17,6 +17,7 @@ from ...protocol.steps import RunnerLimits, StepPlan
 from ..attention import AttentionBatch, KvCache
 from ..grammar import Grammars, Matcher
 from ..model import Decoder
+from ..sampling import Scoring, scored_rows
 from ..tables import BlockTables, Layout
 from .clock import DeviceClock
 from .device import Device, Mark
@@ -121,13 +122,14 @@ class StreamRunner:
             layout = self._tables.enter(plan)
         bound = self._tenants.bound(plan.sampling_slots)
         shape = self._shape(machine, plan)
+        scoring = self._scoring(plan)
         with self._device.phase("legato.stage"):
             places = {place: mask for mask, place in enumerate(bound)}
             staged = machine.inputs.stage(berth, plan, layout, places, opened, shape)
             self._prepare(machine, plan, staged)
         with self._device.phase("legato.forward"):
             if plan.num_tokens:
-                self._forward(machine, plan, layout, staged, shape)
+                self._forward(machine, plan, layout, staged, scoring)
         with self._device.phase("legato.sample"):
             rows = self._sample(machine, plan, berth, bound, shape)
         ended = self._device.compute.mark()
@@ -135,7 +137,7 @@ class StreamRunner:
         marks = Marks(launched_s, started, ended, read)
         step = LaunchedStep(
             *(plan.step, rows, berth.outcomes[: len(rows)], berth.reports),
-            *(marks, self._last, self._clock),
+            *(marks, self._last, self._clock, scoring),
         )
         berth.occupant = self._last = step
         self._tenants.launched(step, bound)
@@ -167,6 +169,10 @@ class StreamRunner:
         rows = machine.graphs.sampling_shape(len(plan.sampling_slots))
         return Shape(rows, plan.num_tokens)
 
+    def _scoring(self, plan: StepPlan) -> Scoring | None:
+        scored = scored_rows(plan, self._tenants.num_likeliest)
+        return Scoring(scored, self._device.torch_device) if scored else None
+
     def _prepare(self, machine: Machine, plan: StepPlan, staged: Staged) -> None:
         """Queue what a step does before it computes, if it does anything."""
         if not (plan.opens or plan.copies or len(staged.untouched)):
@@ -187,7 +193,7 @@ class StreamRunner:
         plan: StepPlan,
         layout: Layout,
         staged: Staged,
-        shape: Shape,
+        scoring: Scoring | None,
     ) -> None:
         """Queue the forward pass, which leaves logits in the sampler."""
         compute = self._device.compute
@@ -206,7 +212,7 @@ class StreamRunner:
             future = machine.sampler.future[staged.sources.clamp(min=0)]
             ids = torch.where(staged.sources < 0, staged.given, future)
             tokens = plan.num_tokens
-            logits = machine.decoder.forward(ids[:tokens], batch, staged.lasts)
+            logits = machine.decoder.forward(ids[:tokens], batch, staged.lasts, scoring)
             machine.sampler.logits[: len(logits)].copy_(logits)
 
         compute.run(work)

@@ -60,6 +60,10 @@ class Tenants:
         self._slots[opened.slot] = Tenant(sampling, program, expected, matcher)
         return sampling
 
+    def num_likeliest(self, slot: int) -> int:
+        """How many of the likeliest tokens a slot wants to know beside its prompt's."""
+        return self._slots[slot].sampling.prompt_logprobs
+
     def program(self, slots: Iterable[int]) -> Program:
         """The least that is enough for all of some slots, of which there are any."""
         return Program.joined({self._slots[slot].program for slot in slots})

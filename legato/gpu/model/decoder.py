@@ -1,5 +1,6 @@
 """The forward pass of the Llama family: Llama, Mistral, Qwen 2 and 3."""
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import torch
@@ -13,11 +14,27 @@ from .weights import DecoderWeights, LayerWeights
 Angles = tuple[torch.Tensor, torch.Tensor]
 
 
+class LogitsTaker(Protocol):
+    """Wants logits of more tokens than may be held at once."""
+
+    def parts(self) -> Iterator[torch.Tensor]:
+        """[n] int64 each: which tokens."""
+        ...
+
+    def take(self, logits: torch.Tensor) -> None:
+        """Take those of the next part: [n, vocab] float32."""
+        ...
+
+
 class Forward(Protocol):
     """A model over a cache that computes steps."""
 
     def forward(
-        self, ids: torch.Tensor, batch: AttentionBatch, sampling: torch.Tensor
+        self,
+        ids: torch.Tensor,
+        batch: AttentionBatch,
+        sampling: torch.Tensor,
+        scoring: LogitsTaker | None = None,
     ) -> torch.Tensor:
         """Compute a step, as ``Decoder.forward`` says."""
         ...
@@ -52,7 +69,11 @@ class Decoder:
         )
 
     def forward(
-        self, ids: torch.Tensor, batch: AttentionBatch, sampling: torch.Tensor
+        self,
+        ids: torch.Tensor,
+        batch: AttentionBatch,
+        sampling: torch.Tensor,
+        scoring: LogitsTaker | None = None,
     ) -> torch.Tensor:
         """Compute a step.
 
@@ -61,12 +82,13 @@ class Decoder:
             batch: Where they belong.
             sampling: [rows] int64: the tokens whose logits are wanted; only they go
                 through the head.
+            scoring: Takes logits of others, part by part.
 
         Returns:
             Logits: [rows, vocab] float32.
         """
         attention = self._attention.prepare(batch)
-        return self.run(ids, batch.positions, attention, sampling)
+        return self.run(ids, batch.positions, attention, sampling, scoring)
 
     def run(
         self,
@@ -74,6 +96,7 @@ class Decoder:
         positions: torch.Tensor,
         attention: StepAttention,
         sampling: torch.Tensor,
+        scoring: LogitsTaker | None = None,
     ) -> torch.Tensor:
         """Compute a step that is prepared already, a static one say.
 
@@ -82,6 +105,7 @@ class Decoder:
             positions: [tokens] int64.
             attention: Of the step.
             sampling: As in ``forward``.
+            scoring: As in ``forward``; not of a static step.
 
         Returns:
             As ``forward``.
@@ -94,8 +118,14 @@ class Decoder:
         for index, layer in enumerate(weights.layers):
             x = self._attend(x, layer, index, attention, angles)
             x = self._mlp(x, layer)
-        x = self._norm(x[sampling], weights.final_norm)
-        return weights.head.apply(x).float()
+        if scoring is not None:
+            for part in scoring.parts():
+                scoring.take(self._logits(x[part]))
+        return self._logits(x[sampling])
+
+    def _logits(self, x: torch.Tensor) -> torch.Tensor:
+        x = self._norm(x, self._weights.final_norm)
+        return self._weights.head.apply(x).float()
 
     def _attend(
         self,

@@ -3,6 +3,7 @@
 import ctypes
 
 import torch
+from torch.nn import functional
 
 from ...protocol.steps import RunnerLimits
 from ..attention import AttentionBatch, KvCache
@@ -10,6 +11,7 @@ from ..attention.native import RowArrays, cache_structure
 from ..checkpoint import ModelConfig
 from ..native.library import Kernels, address
 from ..native.structures import Layer, Model, Step, Weights
+from .decoder import LogitsTaker
 from .packed import PackedProjection
 from .projection import Projection
 from .rotary import Rotary
@@ -49,6 +51,7 @@ class NativeDecoder:
         # What the structures below point into.
         self._kept = (weights, cache, rotary)
         self._embedding = weights.embedding
+        self._head, self._final_norm = weights.head, weights.final_norm
         self._layers = (Layer * config.num_layers)(*map(_layer, weights.layers))
         self._model = Model(
             *(config.num_layers, config.hidden, config.num_heads, config.ffn),
@@ -63,7 +66,11 @@ class NativeDecoder:
         self._decoder = kernels.decoder(self, self._model, num_threads)
 
     def forward(
-        self, ids: torch.Tensor, batch: AttentionBatch, sampling: torch.Tensor
+        self,
+        ids: torch.Tensor,
+        batch: AttentionBatch,
+        sampling: torch.Tensor,
+        scoring: LogitsTaker | None = None,
     ) -> torch.Tensor:
         """Compute a step, as ``Decoder.forward``."""
         x = self._embedding.rows(ids).float()
@@ -75,7 +82,16 @@ class NativeDecoder:
             *map(address, (batch.positions, batch.cells, sampling, x, logits)),
         )
         self._kernels.forward(self._decoder, ctypes.byref(step))
+        if scoring is not None:
+            # The kernels leave in x what goes through the head.
+            for part in scoring.parts():
+                scoring.take(self._head.apply(self._norm(x[part])))
         return logits
+
+    def _norm(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.rms_norm(
+            x, (x.shape[-1],), self._final_norm, eps=self._config.norm_eps
+        )
 
 
 def _layer(layer: LayerWeights) -> Layer:

@@ -1,6 +1,14 @@
 """From logits to tokens: what a request asked for, and nothing of other requests."""
 
 from .sampler import Sampled, SampleRow, sample
+from .scoring import Scoring, scored_rows
 from .wishes import SlotWishes
 
-__all__ = ["SampleRow", "Sampled", "SlotWishes", "sample"]
+__all__ = [
+    "SampleRow",
+    "Sampled",
+    "Scoring",
+    "SlotWishes",
+    "sample",
+    "scored_rows",
+]

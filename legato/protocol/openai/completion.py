@@ -8,7 +8,7 @@ from ..requests import Completion, Delta, FinishReason, Prompt, Usage
 from .chunks import ChunkFrame
 from .document import encode, read, refuse_unsupported
 from .generation import FINISH, Generation, StreamOptions, read_n, read_tenant
-from .logprobs import TokenBytes, completion_logprobs
+from .logprobs import CompletionLogprobs, TokenBytes
 from .sampling import sampling_params
 from .scheduling import SchedulingFields, read_terms
 from .usage import chat_usage
@@ -52,16 +52,17 @@ def read_completion(body: bytes, defaults: Mapping[str, float]) -> Generation:
     limit = request.max_tokens
     if limit is None:
         limit = max(DEFAULT_MAX_TOKENS, request.min_tokens or 0)
-    if request.echo and request.logprobs is not None:
-        raise InvalidRequest(
-            "cannot be combined with logprobs: those of a prompt are not computed",
-            field="echo",
-        )
+    silent = limit == 0 and bool(request.echo)
     options = request.stream_options
     return Generation(
         prompts=prompts,
         params=sampling_params(
-            request, defaults, max_tokens=limit, logprobs=request.logprobs
+            request,
+            defaults,
+            max_tokens=1 if silent else limit,
+            logprobs=request.logprobs,
+            prompt_logprobs=request.logprobs if request.echo else None,
+            names={"prompt_logprobs": "logprobs"},
         ),
         n=n,
         terms=read_terms(request),
@@ -70,6 +71,7 @@ def read_completion(body: bytes, defaults: Mapping[str, float]) -> Generation:
         stream=bool(request.stream),
         include_usage=bool(options and options.include_usage),
         echo=bool(request.echo),
+        silent=silent,
     )
 
 
@@ -117,6 +119,7 @@ class CompletionAnswer:
         include_usage: Chunks carry ``usage``, null but in the last.
         token_bytes: The bytes behind a token id.
         echoes: What each choice's text begins with, by its index; none for nothing.
+        scored: The echoes come with log-probabilities, and so not before them.
     """
 
     def __init__(
@@ -128,8 +131,10 @@ class CompletionAnswer:
         include_usage: bool,
         token_bytes: TokenBytes,
         echoes: Sequence[str] = (),
+        scored: bool = False,
     ) -> None:
         self._echoes = echoes
+        self._scored = scored
         self._frame = ChunkFrame(
             name, "text_completion", model, created_s, include_usage=include_usage
         )
@@ -139,14 +144,15 @@ class CompletionAnswer:
 
     def opening(self, index: int) -> bytes:
         """The prompt, where it is to be repeated; else nothing."""
-        echo = self._echo(index)
+        echo = "" if self._scored else self._echo(index)
         return self._chunk(index, echo) if echo else b""
 
     def delta(self, index: int, delta: Delta) -> bytes:
         """A chunk of text; empty if the delta shows nothing."""
-        if delta.logprobs:
+        if delta.logprobs or delta.prompt:
+            echo = self._echo(index) if delta.prompt else ""
             logprobs = self._logprobs(index, delta)
-            return self._chunk(index, delta.text, logprobs=logprobs)
+            return self._chunk(index, echo + delta.text, logprobs=logprobs)
         if not delta.text:
             return b""
         head = b'%b[{"index":%d,"text":' % (self._frame.start, index)
@@ -168,11 +174,14 @@ class CompletionAnswer:
         )
 
     def _choice(self, index: int, answer: Completion) -> dict[str, Any]:
-        delta = Delta(answer.text, answer.token_ids, answer.logprobs)
+        delta = Delta(
+            answer.text, answer.token_ids, answer.logprobs, prompt=answer.prompt
+        )
+        told = answer.logprobs or answer.prompt
         return {
             "index": index,
             "text": self._echo(index) + answer.text,
-            "logprobs": self._logprobs(index, delta) if answer.logprobs else None,
+            "logprobs": self._logprobs(index, delta) if told else None,
             "finish_reason": FINISH[answer.finish_reason],
         }
 
@@ -180,9 +189,14 @@ class CompletionAnswer:
         return self._echoes[index] if self._echoes else ""
 
     def _logprobs(self, index: int, delta: Delta) -> dict[str, Any]:
-        before = self._characters.get(index, 0)
+        before, told = self._characters.get(index, 0), delta.prompt
+        lists = CompletionLogprobs(self._token_bytes, before)
+        if told is not None:
+            lists.add(told.token_ids, told.logprobs)
+            before += len(self._echo(index))
+        lists.add(delta.token_ids, delta.logprobs)
         self._characters[index] = before + len(delta.text)
-        return completion_logprobs(delta, self._token_bytes, before)
+        return lists.object
 
     def _chunk(
         self,

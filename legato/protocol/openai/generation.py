@@ -36,6 +36,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
         stream: Answer in pieces.
         include_usage: Tell the usage at a stream's end.
         echo: Repeat each prompt before its answers.
+        silent: Answers are to be empty; the engine makes one token all the same.
         names: The engine's field names to those the client wrote, where they differ.
     """
 
@@ -48,6 +49,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
     include_usage: bool = False
     echo: bool = False
+    silent: bool = False
     names: dict[str, str] = {}
 
     @property

@@ -45,6 +45,7 @@ def sampling_params(
     *,
     max_tokens: int | None = None,
     logprobs: int | None = None,
+    prompt_logprobs: int | None = None,
     grammar: Grammar | None = None,
     names: Mapping[str, str] | None = None,
 ) -> SamplingParams:
@@ -55,6 +56,7 @@ def sampling_params(
         defaults: Recommended sampling, used where the request is silent.
         max_tokens: Most tokens to generate.
         logprobs: How many of the likeliest tokens to report.
+        prompt_logprobs: The same for the prompt's tokens.
         grammar: What the answer must look like.
         names: Our field names to the client's, where they differ.
 
@@ -64,6 +66,7 @@ def sampling_params(
     said: dict[str, Any] = {
         "max_tokens": max_tokens,
         "logprobs": logprobs,
+        "prompt_logprobs": prompt_logprobs,
         "grammar": grammar,
         "include_stop": fields.include_stop_str_in_output,
     }

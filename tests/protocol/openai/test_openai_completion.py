@@ -59,7 +59,6 @@ def test_the_default_length_gives_way_to_min_tokens():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"echo": True, "logprobs": 1},
         {"best_of": 3},
         {"suffix": "x"},
         {"best_of": 1, "n": 2},
@@ -71,6 +70,25 @@ def test_what_is_not_supported_is_refused_by_name(fields):
     assert caught.value.field == next(iter(fields))
     completion(prompt="a", echo=False, best_of=1, suffix=None, n=1)
     completion(prompt="a", best_of=3, n=3)
+
+
+def test_echo_and_logprobs_ask_for_those_of_the_prompt():
+    read = completion(prompt="a", echo=True, logprobs=2)
+    assert (read.params.logprobs, read.params.prompt_logprobs) == (2, 2)
+    assert completion(prompt="a", logprobs=2).params.prompt_logprobs is None
+    assert completion(prompt="a", echo=True).params.prompt_logprobs is None
+    with pytest.raises(InvalidRequest) as caught:
+        completion(prompt="a", echo=True, logprobs=21)
+    assert caught.value.field == "logprobs"
+
+
+def test_an_answer_may_be_empty_where_the_prompt_is_repeated():
+    read = completion(prompt="a", echo=True, max_tokens=0)
+    assert (read.silent, read.params.max_tokens) == (True, 1)
+    assert not completion(prompt="a", echo=True, max_tokens=1).silent
+    with pytest.raises(InvalidRequest) as caught:
+        completion(prompt="a", max_tokens=0)
+    assert caught.value.field == "max_tokens"
 
 
 def test_prompts_times_answers_have_a_limit():
