@@ -122,7 +122,8 @@ class LateDevice:
         self.compute, self.readback = LateStream(self), LateStream(self)
         self._memory_bytes = memory_bytes
         self._random = random.Random(seed)
-        self._pinned: set[int] = set()
+        # Kept: another tensor in their place would pass for pinned.
+        self._pinned: dict[int, torch.Tensor] = {}
 
     def shuffle(self, seed: int) -> None:
         """Choose another order of turns."""
@@ -131,7 +132,7 @@ class LateDevice:
     def pinned(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         """Reserve host memory that is watched."""
         made = torch.zeros(shape, dtype=dtype)
-        self._pinned.add(_home(made))
+        self._pinned[_home(made)] = made
         return made
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
