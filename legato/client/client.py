@@ -186,6 +186,9 @@ class Client:
     def _take_error(self, event: Event, answer: Answer | None) -> None:
         if event["error"].get("code") in OF_THE_CONNECTION:
             self._link.hang_up()
+        elif answer is None and event.get("status") in (401, 403):
+            # The next connection would fare no better.
+            self.lost(fault_of(event))
         elif answer is None:
             log.warning("the server says: %s", event["error"].get("message"))
         elif not answer.id or event["error"].get("code") in LOST_CODES:

@@ -77,6 +77,10 @@ class Link:
         self._outbox: deque[Frame] = deque()
         self._posted = anyio.Event()
         self._called = anyio.Event()
+        self._heard = False
+        # Of attempts since the server was last heard.
+        self._waits: Iterator[float] | None = None
+        self._give_up_s = 0.0
 
     async def open(self) -> None:
         """Connect for the first time.
@@ -95,10 +99,15 @@ class Link:
         """Talk, and connect again, until cancelled."""
         while True:
             if self._socket is not None:
+                began_s = anyio.current_time()
                 await self._talk(self._socket)
+                lasted_s = anyio.current_time() - began_s
+                if self._heard or lasted_s > self._patience_s:
+                    self._waits = None
                 self._socket = None
                 self._peer.dropped()
             if not self._peer.wanted:
+                self._waits = None
                 self._called = anyio.Event()
                 await self._called.wait()
             await self._redial()
@@ -140,9 +149,16 @@ class Link:
             raise InvalidRequest(text) from error
 
     async def _redial(self) -> None:
-        problem: Exception = ConnectionLost("no attempt was made in time")
-        with anyio.move_on_after(self._patience_s):
-            for delay_s in delays():
+        problem: Exception = ConnectionLost("connections end before anything is said")
+        fresh = self._waits is None
+        waits = self._waits = self._waits or delays()
+        if fresh:
+            self._give_up_s = anyio.current_time() + self._patience_s
+        with anyio.CancelScope(deadline=self._give_up_s):
+            if not fresh:
+                # It let us in, and then said nothing: do not knock without pause.
+                await anyio.sleep(next(waits))
+            while True:
                 try:
                     self._socket = await self._dial()
                     return
@@ -151,14 +167,16 @@ class Link:
                     return
                 except (OSError, WebSocketException) as error:
                     problem = error
-                await anyio.sleep(delay_s)
+                await anyio.sleep(next(waits))
         lost = ConnectionLost(
             f"{self._url} could not be reached for {self._patience_s:g} s: {problem}"
         )
         lost.__cause__ = problem
+        self._waits = None
         self._peer.lost(lost)
 
     async def _talk(self, socket: ClientConnection) -> None:
+        self._heard = False
         self._outbox = deque(self._peer.greet())
         self._posted.set()
         try:
@@ -173,6 +191,7 @@ class Link:
     async def _read(self, socket: ClientConnection) -> None:
         try:
             async for message in socket:
+                self._heard = True
                 self._peer.take(msgspec.json.decode(message, type=Frame))
         except ConnectionClosed:
             pass

@@ -38,6 +38,7 @@ class Scripted:
         self.changed = asyncio.Condition()
         self.status = None
         self.forget = False
+        self.turned_away = None
 
     async def until(self, condition):
         async with self.changed:
@@ -75,6 +76,10 @@ class Scripted:
                 frame = json.loads(message)
                 self.frames.append(frame)
                 await self._tell()
+                if self.turned_away:
+                    await socket.send(json.dumps(self.turned_away))
+                    await socket.close(1008)
+                    return
                 tasks.append(asyncio.create_task(self._serve(frame, send)))
         except ConnectionClosed:
             pass

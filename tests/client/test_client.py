@@ -268,6 +268,42 @@ async def test_a_key_that_does_not_fit_is_said_at_once(scripted):
         await Client(scripted.url, api_key="wrong").__aenter__()
 
 
+async def test_a_key_asked_for_after_the_handshake_ends_every_answer(scripted):
+    told = error(401, "missing_api_key", "an API key is needed")
+    scripted.turned_away = {"type": "error", **told}
+    async with scripted.client() as client:
+        with pytest.raises(NotAdmitted, match="an API key is needed") as caught:
+            await client.stream("hi").text()
+    assert caught.value.code == "missing_api_key"
+    assert len(scripted.handshakes) == 1
+
+
+async def test_a_server_that_drops_every_connection_is_not_called_without_pause(
+    scripted, monkeypatch
+):
+    drawn = []
+
+    def delays():
+        while True:
+            drawn.append(0.0)
+            yield 0.0
+
+    monkeypatch.setattr("legato.client.link.delays", delays)
+    scripted.cut_after = [0, 0, 0, 0]
+    async with scripted.client() as client:
+        assert await client.stream("hi").text() == "Hello"
+    # The first drop may be chance; before each later attempt there is a wait.
+    assert len(scripted.handshakes) == 5
+    assert len(drawn) == 3
+
+
+async def test_a_server_that_drops_every_connection_is_given_up(scripted):
+    scripted.cut_after = [0] * 10_000
+    async with scripted.client(patience_s=0.1) as client:
+        with pytest.raises(ConnectionLost, match="before anything is said"):
+            await client.stream("hi").text()
+
+
 async def test_nobody_there_is_said_at_once(scripted):
     with pytest.raises(ConnectionLost, match="127"):
         await Client("ws://127.0.0.1:1").__aenter__()
