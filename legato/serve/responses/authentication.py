@@ -13,7 +13,7 @@ from ...protocol.openai.refusal import Refusal
 from ...protocol.openai.response_events import error_event
 from ..judgement import refusal_of
 from ..keys import KeyRing
-from ..socket import Socket
+from ..socket import Socket, SocketGone
 from .codec import Codec
 
 # Nobody may send more before it is known who that is.
@@ -39,6 +39,8 @@ async def authenticate(
     except TimeoutError:
         why = f"no API key came within {deadline_s:g} s"
         refusal = Refusal(401, "authentication_timeout", why)
+    except SocketGone:
+        raise
     except Exception as error:
         refusal = refusal_of(error)
     else:

@@ -57,6 +57,13 @@ async def test_who_sends_nothing_is_not_waited_for(connect, make_app):
     await refused(await connect(app=app), "authentication_timeout")
 
 
+async def test_who_leaves_before_the_key_is_no_fault_of_ours(connect, make_app, caplog):
+    socket = await connect(app=make_app(api_keys=("right",)))
+    socket.disconnect()
+    await socket.task
+    assert caplog.records == []
+
+
 async def test_a_key_where_none_is_needed_is_answered_all_the_same(connect, make_app):
     socket = await connect()
     socket.send(KEY)
