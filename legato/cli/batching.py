@@ -5,8 +5,8 @@ from typing import Any
 import click
 import msgspec
 
-from ..actors.scheduling.batching import Batching
-from ..protocol.errors import InvalidSetting
+from ..actors.scheduling.batching import STRATEGIES, Batching
+from ..protocol.errors import InvalidSetting, UnknownOption
 
 
 class BatchingType(click.ParamType[Batching]):
@@ -25,6 +25,11 @@ class BatchingType(click.ParamType[Batching]):
             if not equals:
                 self.fail(f"{pair!r} is no option: write name=value", param, ctx)
             options[name.strip()] = number.strip()
+        strategy = STRATEGIES.get(kind)
+        for name in options:
+            if strategy and name not in ("type", *strategy.__struct_fields__):
+                unknown = UnknownOption(name, strategy.__struct_fields__)
+                self.fail(f"{value!r}: {unknown}", param, ctx)
         try:
             return msgspec.convert(options, Batching, strict=False)
         except (msgspec.ValidationError, InvalidSetting) as error:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from ..actors.scheduling.batching import Auto, Batching, Continuous, Dynamic, Static
+from ..actors.scheduling.batching import STRATEGIES, Batching
 from ..protocol.errors import InvalidRequest, InvalidSetting, UnknownOption
 from ..protocol.openai.document import Wire, broken, explain
 from ..protocol.openai.refusal import Refusal
@@ -18,13 +18,6 @@ from .backend import Backend
 from .exchange import Exchange
 
 logger = logging.getLogger("legato.serve")
-
-STRATEGIES: dict[str, type[Batching]] = {
-    "continuous": Continuous,
-    "dynamic": Dynamic,
-    "static": Static,
-    "auto": Auto,
-}
 
 # A core at rest reports only when asked, and answers at once; one at work reports ten
 # times a second by itself.

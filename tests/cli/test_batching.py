@@ -34,6 +34,8 @@ def test_a_strategy_is_read_with_its_options(text: str, batching: Batching):
         ("static:4", "write name=value"),
         ("static:size=many", "size"),
         ("static:size=0", "size"),
+        ("dynamic:max_bach=3", "'max_bach'; did you mean 'max_batch'"),
+        ("continuous:size=3", "unknown option 'size'"),
     ],
 )
 def test_a_bad_strategy_says_what_to_write(text: str, message: str):

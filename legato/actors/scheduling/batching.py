@@ -90,6 +90,12 @@ class Auto(msgspec.Struct, frozen=True, kw_only=True, tag="auto"):
 
 
 Batching = Continuous | Dynamic | Static | Auto
+STRATEGIES: dict[str, type[Batching]] = {
+    "continuous": Continuous,
+    "dynamic": Dynamic,
+    "static": Static,
+    "auto": Auto,
+}
 
 
 @dataclass(frozen=True, slots=True)
