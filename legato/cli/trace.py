@@ -73,7 +73,10 @@ def fetch(url: str, seconds: float, api_key: str) -> bytes:
         with error:
             raise LegatoError(f"{url} refused: {reason(error.read(), error)}") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise InvalidSetting(f"no server answers at {url}: {error}") from error
+        # What urllib wraps says it better than the wrapper.
+        cause = getattr(error, "reason", None) or error
+        why = getattr(cause, "strerror", None) or cause
+        raise InvalidSetting(f"no server answers at {url}: {why}") from error
 
 
 def reason(body: bytes, error: urllib.error.HTTPError) -> str:

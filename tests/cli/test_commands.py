@@ -218,6 +218,13 @@ def test_a_model_that_is_not_there_is_named_with_the_nearest_before_torch_loads(
     assert " torch\n" not in ran.stderr
 
 
+def test_a_model_named_as_on_a_hub_says_how_to_download_it():
+    ran = run("serve", "-m", "some-lab/Some-Model-1B")
+    assert ran.exit_code == 2
+    assert "hf download some-lab/Some-Model-1B" in ran.stderr
+    assert "hf download" not in run("serve", "-m", "models/x.gguf").stderr
+
+
 def test_a_taken_port_is_said_at_once():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

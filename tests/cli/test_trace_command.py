@@ -90,6 +90,7 @@ def test_an_address_without_a_server_is_one_clear_line(url: str, tmp_path: Path)
     ran = CliRunner().invoke(main, ["trace", "--url", url, "-o", str(path)])
     assert ran.exit_code == 2
     assert len(ran.stderr.splitlines()) == 1
+    assert "urlopen" not in ran.stderr
     assert not path.exists()
 
 

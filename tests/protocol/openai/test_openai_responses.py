@@ -79,6 +79,11 @@ def test_reasoning_can_only_be_asked_not_to_be():
         ("guided_regex", "pattern"),
         ("structured_outputs", "json_schema"),
         ("conversation", "previous_response_id"),
+        ("max_tokens", "max_output_tokens"),
+        ("n_predict", "max_output_tokens"),
+        ("messages", "input"),
+        ("response_format", "text.format"),
+        ("response", "in the frame itself"),
     ],
 )
 def test_a_field_of_other_servers_is_refused_with_what_to_write_instead(name, instead):
