@@ -2,9 +2,8 @@
 #pragma once
 #include "scales_x86.h"
 
-// With sixteen outputs, three rows of two planes have twelve sums; two weights, a value
-// and a product fill the sixteen registers.
-constexpr int kPlanesRows = 3;
+// Beyond, making words of the weights once for all rows costs less than two planes.
+constexpr int kPlanesRows = 9;
 
 // Eight outputs of a quad: those of low nibbles come before those of high ones.
 inline __m256i quad_at(const uint8_t* block, int part) {
@@ -34,7 +33,8 @@ inline __m256i total_of(__m256i high, __m256i low) {
 #endif
 }
 
-// Sixteen outputs, from side `first` on.
+// Sixteen outputs, from side `first` on. Three rows of two planes have twelve sums of
+// them; two weights, a value and a product fill the sixteen registers.
 template <int rows>
 inline void add_half(const uint8_t* block, const Scales& scales, const Activations& x,
                      int64_t at, int first, float* sums) {
@@ -71,10 +71,13 @@ inline void add_half(const uint8_t* block, const Scales& scales, const Activatio
 
 inline void add_planes(const uint8_t* block, const Scales& scales, const Activations& x,
                        int64_t group, float* sums) {
-  int64_t at = x.place(group, 0);
   for (int first = 0; first < kSides; first += 2) {
-    if (x.rows == 1) add_half<1>(block, scales, x, at, first, sums);
-    if (x.rows == 2) add_half<2>(block, scales, x, at, first, sums);
-    if (x.rows == 3) add_half<3>(block, scales, x, at, first, sums);
+    int64_t row = 0, at = x.place(group, 0);
+    for (; row + 3 <= x.rows; row += 3)
+      add_half<3>(block, scales, x, at + row, first, sums + row * kTile);
+    if (x.rows - row == 2)
+      add_half<2>(block, scales, x, at + row, first, sums + row * kTile);
+    if (x.rows - row == 1)
+      add_half<1>(block, scales, x, at + row, first, sums + row * kTile);
   }
 }
