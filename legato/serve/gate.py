@@ -38,6 +38,11 @@ class Gate:
         return self._engine.state
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nobody is let in any more."""
+        return self._draining
+
+    @property
     def inside(self) -> int:
         """Answers under way."""
         return self._inside
@@ -65,16 +70,24 @@ class Gate:
         if counted and self._by_tenant[counted] >= self._max_per_tenant:
             what = f"{self._max_per_tenant} requests of this API key are under way"
             raise Overloaded(f"{what}, the most there may be", retry_after_s=1.0)
-        self._inside += 1
         self._by_tenant[counted] += 1
+        try:
+            with self.hold():
+                yield
+        finally:
+            self._by_tenant[counted] -= 1
+            if not self._by_tenant[counted]:
+                del self._by_tenant[counted]
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Keep a drain waiting: what was answered is still on its way to its client."""
+        self._inside += 1
         self._empty.clear()
         try:
             yield
         finally:
             self._inside -= 1
-            self._by_tenant[counted] -= 1
-            if not self._by_tenant[counted]:
-                del self._by_tenant[counted]
             if not self._inside:
                 self._empty.set()
 

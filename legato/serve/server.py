@@ -130,8 +130,10 @@ class Server(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS_S):
                     await self._gate.emptied()
-        await super().shutdown(sockets)
-        await self._app.close()
+        try:
+            await super().shutdown(sockets)
+        finally:
+            await self._app.close()
 
     async def _emptied(self) -> None:
         emptied = asyncio.ensure_future(self._gate.emptied())

@@ -65,6 +65,17 @@ class SocketTransport(WebSocketsSansIOProtocol):
             reason = self.conn.handshake_exc or "not a WebSocket handshake"
             self._refuse(Refusal(400, "bad_request", str(reason)))
 
+    def shutdown(self) -> None:
+        """Close as the server goes; one whose client is just leaving is left to it.
+
+        Uvicorn's would raise, and the server with it, before the others are closed.
+        """
+        if self.handshake_complete and self.conn.state is not State.OPEN:
+            self.stop_keepalive()
+            self.transport.close()
+        else:
+            super().shutdown()
+
     async def receive(self) -> Any:
         """Give the application its next message."""
         message = await super().receive()

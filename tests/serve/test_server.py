@@ -115,9 +115,11 @@ async def test_http_clients_that_leave_in_mid_answer_free_their_pages():
         await assert_pages_are_back(run.engine)
 
 
-async def test_a_drain_finishes_answers_then_closes_with_1012():
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_a_drain_finishes_answers_then_closes_with_1012(resumable):
     async with running(FakeModel(step_s=0.002)) as run, run.connect() as websocket:
         asked = {**CREATE, "max_output_tokens": 60, "ignore_eos": True}
+        asked["resumable"] = resumable
         await websocket.send(msgspec.json.encode(asked).decode())
         first = msgspec.json.decode(await websocket.recv())
         assert first["type"] == "response.created"
@@ -130,6 +132,20 @@ async def test_a_drain_finishes_answers_then_closes_with_1012():
         events = await events_of(websocket)
         assert events[-1]["type"] == "response.incomplete"
         assert events[-1]["response"]["usage"]["output_tokens"] == 60
+        assert (await closing_of(websocket)).rcvd.code == 1012
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_an_answer_that_outlasts_the_drain_has_its_end_before_1012(resumable):
+    model = FakeModel(step_s=0.002)
+    async with running(model, drain_s=0.01) as run, run.connect() as websocket:
+        asked = {**CREATE, "max_output_tokens": 2000, "ignore_eos": True}
+        asked["resumable"] = resumable
+        await websocket.send(msgspec.json.encode(asked).decode())
+        await websocket.recv()
+        run.server.stop()
+        events = await events_of(websocket)
+        assert events[-1]["type"] == "response.failed"
         assert (await closing_of(websocket)).rcvd.code == 1012
 
 

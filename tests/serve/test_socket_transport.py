@@ -168,3 +168,20 @@ async def test_a_key_that_is_no_subprotocol_is_not_repeated():
     assert refused.value.response.status_code == 400
     assert b"Authorization" in refused.value.response.body
     assert b"secret" not in refused.value.response.body
+
+
+async def test_a_server_that_goes_while_a_client_leaves_closes_without_a_fault():
+    async def app(scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        transport = scope["extensions"]["legato.send"].__self__
+        assert (await receive())["type"] == "websocket.disconnect"
+        transport.shutdown()
+        gone.set_result(transport.transport.is_closing())
+
+    gone: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    async with serving(app) as (host, port):
+        async with connect(f"ws://{host}:{port}/"):
+            pass
+        async with asyncio.timeout(10):
+            assert await gone

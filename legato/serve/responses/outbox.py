@@ -6,6 +6,7 @@ streams' deltas merge, and the engine pauses the sequences. A client that reads 
 at all for the deadline is given up.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from ...mailbox import Mailbox, MailboxFull
@@ -45,6 +46,8 @@ class Outbox:
         # Entries that wait, or whose sender waits for room for them.
         self._num_waiting = 0
         self._is_sending = False
+        self._is_over = False
+        self._empty = asyncio.Event()
 
     async def put(self, frames: list[str]) -> None:
         """Add frames that belong together, waiting for room."""
@@ -83,6 +86,12 @@ class Outbox:
         self._num_waiting += 1
         return True
 
+    async def emptied(self) -> None:
+        """Wait until all that was put is sent, or the client has left."""
+        while not self._is_over and (self._num_waiting or self._is_sending):
+            self._empty.clear()
+            await self._empty.wait()
+
     def finish(self) -> None:
         """Return from ``run`` once all that waits is sent."""
         self._is_finishing = True
@@ -106,9 +115,12 @@ class Outbox:
                         await self._socket.send(message)
                 self._watch.end()
                 self._is_sending = False
+                self._empty.set()
                 if self._is_finishing and not self._num_waiting:
                     return
         except SocketGone:
             return
         finally:
+            self._is_over = True
+            self._empty.set()
             self._watch.close()

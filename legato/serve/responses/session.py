@@ -31,6 +31,7 @@ from ..settings import ServeSettings
 from ..socket import Socket, SocketGone
 from .codec import Codec
 from .control import Control
+from .job import Job
 from .lane import Lane, Lanes
 from .making import make_job
 from .outbox import Outbox
@@ -196,18 +197,25 @@ class Session:
 
     async def _run_lane(self, lane: Lane) -> None:
         while job := self._lanes.next(lane):
-            if not job.create.resumable:
-                await job.run(self._engine, self._gate, self._outbox)
-                continue
-            try:
-                run = self._registry.begin(job)
-            except Refusal as refusal:
-                await self._outbox.put([error_event(refusal, lane.stream_id)])
-                continue
-            await self._follow(run, run.follow(-1))
+            with self._gate.hold():
+                await self._run_job(job)
+                if self._gate.is_closed:
+                    await self._outbox.emptied()
             # Another connection may have taken it over; the lane stays in order.
             await job.finished.wait()
         self._end_if_idle()
+
+    async def _run_job(self, job: Job) -> None:
+        if not job.create.resumable:
+            await job.run(self._engine, self._gate, self._outbox)
+            return
+        try:
+            run = self._registry.begin(job)
+        except Refusal as refusal:
+            job.finished.set()
+            await self._outbox.put([error_event(refusal, job.create.stream_id)])
+            return
+        await self._follow(run, run.follow(-1))
 
     def _begin_resume(self, request: ResumeFrame, group: TaskGroup) -> None:
         if self._num_resuming >= self._settings.max_in_flight:
@@ -238,7 +246,10 @@ class Session:
             except BaseException:
                 run.leave(reader)
                 raise
-            await self._follow(run, reader)
+            with self._gate.hold():
+                await self._follow(run, reader)
+                if self._gate.is_closed:
+                    await self._outbox.emptied()
         except Refusal as refusal:
             await self._outbox.put([error_event(refusal, request.stream_id, name)])
         finally:

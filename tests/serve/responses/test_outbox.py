@@ -101,3 +101,21 @@ async def test_a_server_that_lends_no_way_is_served_by_the_task():
     await settle()
     assert wire.sent == [("task", "a")]
     await end(running)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_it_is_empty_once_all_is_sent_or_nobody_is_left_to_send_it_to(leaves):
+    wire, running = await open_wire()
+    await wire.outbox.emptied()
+    wire.reading.clear()
+    await wire.outbox.put(["a"])
+    emptied = asyncio.ensure_future(wire.outbox.emptied())
+    await asyncio.sleep(0)
+    assert not emptied.done()
+    if leaves:
+        await end(running)
+    else:
+        wire.reading.set()
+    await emptied
+    assert wire.sent == ([] if leaves else [("task", "a")])
+    await end(running)
