@@ -83,11 +83,11 @@ def stream_runner(
     stream_devices: dict[str, Callable[[], Device]],
     build_on: Callable[..., ModelRunner],
 ) -> Iterator[Callable[[str], ModelRunner]]:
-    """A runner on a device, made once: capturing takes a while."""
-    made: dict[str, ModelRunner] = {}
+    """A runner on a device, made again only once it is closed: capturing takes time."""
+    made: dict[str, Any] = {}
 
     def of(name: str) -> ModelRunner:
-        if name not in made:
+        if name not in made or made[name]._machine is None:
             made[name] = build_on(
                 stream_devices[name](),
                 tiny_file,
