@@ -85,7 +85,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.convert(dict(options), cls)
         except msgspec.ValidationError as error:
-            raise InvalidSetting(str(error)) from error
+            raise InvalidSetting(f"{error}{hint_of(options)}") from error
 
     def runner(self) -> RunnerSettings:
         """The execution room's part."""
@@ -116,3 +116,13 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     def restarts(self) -> RestartLimit:
         """A fresh count of restarts."""
         return RestartLimit(self.restart_intensity, self.restart_period_s)
+
+
+def hint_of(options: Mapping[str, Any]) -> str:
+    """What to write where msgspec's words do not say it."""
+    placement, batching = options.get("placement", "thread"), options.get("batching")
+    if placement not in ("thread", "process"):
+        return "; placement is 'thread' or 'process'"
+    if isinstance(batching, str):
+        return f"; write batching={{'type': {batching!r}, …}}, or a strategy's struct"
+    return ""

@@ -421,6 +421,8 @@ def test_an_engine_runs_once():
     [
         ({"dtyp": "float32"}, UnknownOption, "did you mean 'dtype'"),
         ({"num_slots": "many"}, InvalidSetting, "num_slots"),
+        ({"placement": "thred"}, InvalidSetting, "'thread' or 'process'"),
+        ({"batching": "auto"}, InvalidSetting, "{'type': 'auto', …}"),
     ],
 )
 def test_a_bad_setting_is_refused_by_name(
