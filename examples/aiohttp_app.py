@@ -45,7 +45,7 @@ async def push(engine: Engine, socket: web.WebSocketResponse, text: str) -> None
         await socket.send_json({"error": str(error)})
 
 
-def make_app(model: str) -> web.Application:
+def make_app(model: str = "smollm2") -> web.Application:
     async def with_engine(app: web.Application) -> AsyncIterator[None]:
         async with Engine(model) as app[ENGINE]:
             yield
@@ -57,4 +57,4 @@ def make_app(model: str) -> web.Application:
 
 
 if __name__ == "__main__":
-    web.run_app(make_app(sys.argv[1] if len(sys.argv) > 1 else "smollm2"))
+    web.run_app(make_app(*sys.argv[1:2]), host="127.0.0.1")
