@@ -251,7 +251,9 @@ class Engine:
             InvalidRequest: A length out of range.
             Overloaded: Another trace is being recorded.
         """
-        return await self._life.assembly.tracing.record(duration_s, self.name)
+        tracing = self._life.assembly.tracing
+        self._life.check_loop()
+        return await tracing.record(duration_s, self.name)
 
     def set_batching(self, batching: Batching) -> None:
         """Change the batching strategy; running sequences are not touched."""

@@ -102,6 +102,7 @@ class Lifetime:
     async def drain(self, deadline_s: float) -> None:
         """Admit nothing more; wait for the open streams, at most so long."""
         assembly = self.assembly
+        self.check_loop()
         self.door.state = "draining"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
@@ -111,6 +112,7 @@ class Lifetime:
     async def wait_idle(self) -> None:
         """Wait until no open stream waits to be admitted and the core is at rest."""
         assembly = self.assembly
+        self.check_loop()
         for stream in assembly.streams:
             await stream.decided()
         await self.core.wait_idle(assembly.orders)

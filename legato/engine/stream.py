@@ -48,7 +48,14 @@ class Stream:
         return seed
 
     def cancel(self) -> None:
-        """End the answer early; the last delta then says ``cancelled``. Idempotent."""
+        """End the answer early; the last delta then says ``cancelled``. Idempotent.
+
+        From another thread: ``loop.call_soon_threadsafe(stream.cancel)``.
+
+        Raises:
+            MailboxMisused: It is another loop's, as in all that follows.
+        """
+        self._opened.bell.check()
         self._streams.cancel(self.request)
 
     def limit(self, credit: int) -> None:
@@ -60,6 +67,7 @@ class Stream:
         Raises:
             InvalidRequest: Not a whole number from 0.
         """
+        self._opened.bell.check()
         whole(credit, "credit", 0, MAX_CREDIT)
         self._opened.flow.limit(credit)
 
@@ -69,6 +77,7 @@ class Stream:
         Raises:
             InvalidRequest: Not a whole number from 1.
         """
+        self._opened.bell.check()
         whole(tokens, "tokens", 1, MAX_CREDIT)
         self._opened.grant(tokens)
 
@@ -90,6 +99,7 @@ class Stream:
         Raises:
             InvalidRequest: A value out of range.
         """
+        self._opened.bell.check()
         if max_tokens is not None:
             whole(max_tokens, "max_tokens", 1, MAX_CREDIT)
         if priority is not None:
@@ -98,6 +108,7 @@ class Stream:
 
     def close(self) -> None:
         """Let go of the answer; nothing more can be read. Idempotent."""
+        self._opened.bell.check()
         self._dropped.detach()
         self._streams.forget(self.request)
 

@@ -539,10 +539,24 @@ def test_another_loop_is_told_so_and_harms_nobody(play: Play):
         async def foreign() -> None:
             with pytest.raises(MailboxMisused, match="another event loop"):
                 await engine.generate("x", GREEDY)
+            for ask in (lambda: engine.drain(0), engine.wait_idle):
+                with pytest.raises(MailboxMisused, match="another event loop"):
+                    await ask()
+            with pytest.raises(MailboxMisused, match="another event loop"):
+                await engine.trace(0.1)
 
         async def steal(stream: Stream) -> None:
             with pytest.raises(MailboxMisused):
                 await anext(stream)
+            for tell in (
+                stream.cancel,
+                stream.close,
+                lambda: stream.limit(1),
+                lambda: stream.grant(1),
+                lambda: stream.amend(priority=1),
+            ):
+                with pytest.raises(MailboxMisused):
+                    tell()
 
         await asyncio.to_thread(asyncio.run, foreign())
         async with engine.stream("x", GREEDY) as stream:
