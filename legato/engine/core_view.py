@@ -6,8 +6,16 @@ Lives in the front end's loop; the detokenizer feeds it.
 import asyncio
 from itertools import count
 
+from msgspec import structs
+
 from ..actors.orders import OrderLine
 from ..protocol.core import CoreReport, CoreStats, WhenIdle
+
+# What a core that is gone has no more.
+HELD = (
+    *("running", "waiting", "paused", "live", "in_flight"),
+    *("pages_used", "pages_cached"),
+)
 
 
 class CoreView:
@@ -21,7 +29,7 @@ class CoreView:
 
     def hear(self, report: CoreReport) -> None:
         """Take a report."""
-        if report.stats is not None:
+        if report.stats is not None and not self._closed:
             self.stats = report.stats
         for token in report.idle:
             waiter = self._waiters.get(token)
@@ -52,6 +60,9 @@ class CoreView:
     def close(self) -> None:
         """Wake whoever waits: the core is gone, and so at rest."""
         self._closed = True
+        counted = dict.fromkeys(HELD, 0)
+        total = self.stats.pages_total
+        self.stats = structs.replace(self.stats, pages_free=total, **counted)
         for waiter in self._waiters.values():
             if not waiter.done():
                 waiter.set_result(None)

@@ -52,6 +52,12 @@ class Lifetime:
         Raises:
             EngineClosed: They were not started.
         """
+        if self._assembly is None and self._loop is not None:
+            raise EngineClosed(
+                "the model is still loading"
+                if self.door.state == "starting"
+                else "the engine could not be started"
+            )
         if self._assembly is None:
             raise EngineClosed("the engine was not started: use `async with Engine(…)`")
         return self._assembly

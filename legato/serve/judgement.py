@@ -2,7 +2,7 @@
 
 import logging
 
-from ..protocol.errors import ContextOverflow
+from ..protocol.errors import ContextOverflow, LegatoError
 from ..protocol.openai.generation import Generation
 from ..protocol.openai.refusal import Refusal
 from ..protocol.requests import Prompt
@@ -19,7 +19,10 @@ def refusal_of(error: Exception, request: Generation | None = None) -> Refusal:
     """
     refusal = Refusal.of(error, request.names if request else None)
     if refusal.status == 500 and error is not refusal:
-        logger.error("a request failed", exc_info=error)
+        # One of ours says why itself: a failed engine would fill the log with where.
+        ours = isinstance(error, LegatoError) and error.__cause__ is None
+        why = f": {error}" if ours else ""
+        logger.error("a request failed%s", why, exc_info=None if ours else error)
     return refusal
 
 
