@@ -9,7 +9,7 @@ import contextlib
 
 from ..actors.blocking import in_thread, to_the_end
 from ..gpu.checkpoint_model import CheckpointModel
-from ..gpu.fake_model import FakeModel
+from ..gpu.fake_model import FakeModel, fake_limits
 from ..gpu.source import Model, Progress
 from ..protocol.errors import EngineClosed, Failure, MailboxMisused
 from .assembly import Assembly
@@ -162,9 +162,10 @@ class Lifetime:
     def _open_model(self) -> Model:
         if not isinstance(self._model, str):
             return self._model
+        runner = self._settings.runner()
         if self._model == FakeModel.name:
-            return FakeModel(step_s=FAKE_STEP_S)
-        return CheckpointModel(self._model, self._settings.runner(), self._progress)
+            return FakeModel(limits=fake_limits(runner), step_s=FAKE_STEP_S)
+        return CheckpointModel(self._model, runner, self._progress)
 
     def _fail(self, failure: Failure) -> None:
         if self.door.state in ("ready", "draining"):

@@ -5,10 +5,14 @@ Apart from the checkpoints, so that a core over a paced device starts without to
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from ..protocol.errors import InvalidSetting
 from ..protocol.models import TextSource
 from ..protocol.steps import RunnerLimits
 from .fake import FAKE_LIMITS, FakeRunner, fake_text
 from .runner import ModelRunner
+from .settings import RunnerSettings
 
 
 class FakeModel:
@@ -53,3 +57,22 @@ class FakeModel:
             return None
         end = fake_text().stop_ids[0]
         return lambda _prompt, n: answer[n] if n < len(answer) else end
+
+
+def fake_limits(settings: RunnerSettings) -> RunnerLimits:
+    """What the paced device holds if a user says how much.
+
+    Raises:
+        InvalidSetting: A longer context than it has.
+    """
+    longest = FAKE_LIMITS.max_context
+    if settings.max_context > longest:
+        raise InvalidSetting(
+            f"max_context is {settings.max_context}, but the fake model has {longest}; "
+            "choose at most that, or 0"
+        )
+    return replace(
+        FAKE_LIMITS,
+        num_slots=settings.num_slots,
+        max_context=settings.max_context or longest,
+    )

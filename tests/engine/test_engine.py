@@ -432,6 +432,22 @@ def test_a_bad_setting_is_refused_by_name(
         Engine(FakeModel(), **options)  # pyright: ignore[reportArgumentType]
 
 
+def test_a_fake_model_by_name_heeds_its_settings():
+    async def main() -> None:
+        async with Engine("fake", max_context=64, num_slots=2) as engine:
+            assert engine.max_context == 64
+            with pytest.raises(ContextOverflow):
+                await engine.generate("x" * 64, engine.params(max_tokens=1))
+        with pytest.raises(InvalidSetting, match="the fake model has 2048"):
+            async with Engine("fake", max_context=4096):
+                pass
+        with pytest.raises(InvalidSetting, match="dtype 'bf16' is unknown"):
+            async with Engine("fake", dtype="bf16"):
+                pass
+
+    asyncio.run(main())
+
+
 def test_metrics_are_prometheus_text(play: Play):
     async def body(engine: Engine) -> None:
         answer = await engine.generate("x", GREEDY)
