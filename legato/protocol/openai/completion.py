@@ -93,6 +93,7 @@ def read_prompts(prompt: str | list[str | int | list[int]]) -> tuple[Prompt, ...
             "strings or all token ids",
             field="prompt",
         )
+    read_n(None, len(prompt))  # before many are walked over
     return tuple(
         _ids(one, f"prompt[{number}]") if isinstance(one, list) else str(one)
         for number, one in enumerate(prompt)

@@ -105,3 +105,9 @@ def test_echo_repeats_each_prompt_before_its_answers():
     ids = completion(prompt=[104, 105], echo=True)
     assert echoes(ids, lambda token: bytes([token])) == ("hi",)
     assert echoes(completion(prompt="one"), bytes) == ()
+
+
+def test_too_many_prompts_are_refused_before_they_are_read():
+    with pytest.raises(InvalidRequest, match="128 answers") as refused:
+        completion(prompt=[[]] * 129)
+    assert refused.value.field == "prompt"
