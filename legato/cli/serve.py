@@ -2,6 +2,7 @@
 
 import logging
 import socket
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -144,10 +145,11 @@ def serve(
 def _run(
     settings: "ServeSettings", listener: socket.socket, options: dict[str, Any]
 ) -> None:
-    # Only now what takes seconds to import: a taken port was said at once.
-    with uncollected():
-        from ..serve import run_server
-        from .loading import LoadingBar, make_engine
+    # Only now what takes a while to import: a taken port was said at once.
+    loading = ExitStack()
+    loading.enter_context(uncollected())
+    from ..serve import run_server
+    from .loading import LoadingBar, make_engine
 
     bar = LoadingBar(options["model"])
     engine = make_engine(options, bar)
@@ -167,6 +169,7 @@ def _run(
 
     def ready(_server: object) -> None:
         bar.close()
+        loading.close()
         click.echo(f"ready: {engine.name}; {engine.memory_report}", err=True)
 
     try:
@@ -175,3 +178,4 @@ def _run(
         )
     finally:
         bar.close()
+        loading.close()

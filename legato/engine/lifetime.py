@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 
 from ..actors.blocking import in_thread, to_the_end
-from ..gpu.checkpoint_model import CheckpointModel
 from ..gpu.fake_model import FakeModel, fake_limits
 from ..gpu.source import Model, Progress
 from ..protocol.errors import EngineClosed, Failure, MailboxMisused
@@ -165,6 +164,10 @@ class Lifetime:
         runner = self._settings.runner()
         if self._model == FakeModel.name:
             return FakeModel(limits=fake_limits(runner), step_s=FAKE_STEP_S)
+        # Only here, in a thread: torch takes seconds to import, and loops go on
+        # meanwhile; whoever brings a model of another kind may never need it.
+        from ..gpu.checkpoint_model import CheckpointModel
+
         return CheckpointModel(self._model, runner, self._progress)
 
     def _fail(self, failure: Failure) -> None:
