@@ -73,6 +73,8 @@ def sampling_params(
     for name in SamplingFields.__struct_fields__:
         if name != "include_stop_str_in_output":
             said[name] = getattr(fields, name)
+    if said["top_k"] == -1:
+        said["top_k"] = 0  # how clients of other engines say: keep all
     stop = said["stop"]
     if stop is not None:
         said["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)

@@ -18,7 +18,7 @@ STOP_TEXT = {"minLength": 1, "maxLength": MAX_STOP_CHARACTERS}
 LIMITS: dict[str, dict[str, Any]] = {
     "temperature": {"minimum": 0, "maximum": 100},
     "top_p": {"exclusiveMinimum": 0, "maximum": 1},
-    "top_k": {"minimum": 0, "maximum": INT32},
+    "top_k": {"minimum": -1, "maximum": INT32},
     "min_p": {"minimum": 0, "maximum": 1},
     "seed": {"minimum": -(2**63), "maximum": 2**64 - 1},
     "min_tokens": {"minimum": 0, "maximum": INT32},

@@ -44,6 +44,7 @@ def refused(**fields):
 
 
 def test_defaults_of_the_model_hold_where_the_request_is_silent():
+    assert chat(top_k=-1).params == chat(top_k=0).params
     params = chat(top_k=0).params
     assert (params.temperature, params.top_k, params.max_tokens) == (0.2, 0, None)
 
