@@ -23,17 +23,16 @@ def draw(
     """Draw one token a row.
 
     Args:
-        logits: [rows, vocab] float32.
+        logits: [rows, vocab] float32; made to weights in place.
         wants: One a row; temperatures above 0.
         uniforms: [rows] float64 in [0, 1).
 
     Returns:
         [rows] int64. Rows without a finite likeliest logit get any token.
     """
-    weights = relative_weights(logits, _column(wants, "temperature", logits))
-    min_p = _column(wants, "min_p", logits)
+    weights = relative_weights(logits, _column(wants, "temperature", logits), logits)
     if any(want.min_p > 0 for want in wants):
-        weights = torch.where(weights >= min_p, weights, 0.0)
+        weights.masked_fill_(weights < _column(wants, "min_p", logits), 0.0)
     filtered = [
         index
         for index, want in enumerate(wants)
@@ -41,18 +40,27 @@ def draw(
     ]
     if not filtered:
         return draw_wide(weights, uniforms)
+    if len(filtered) == len(wants):
+        return _draw_filtered(weights, wants, uniforms)
     rows = torch.tensor(filtered, device=logits.device)
     some = [wants[index] for index in filtered]
     tokens = _draw_filtered(weights[rows], some, uniforms[rows])
-    if len(filtered) == len(wants):
-        return tokens
     return draw_wide(weights, uniforms).index_copy_(0, rows, tokens)
 
 
-def relative_weights(logits: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
-    """Unnormalized probabilities, the likeliest token's being 1."""
+def relative_weights(
+    logits: torch.Tensor, temperature: torch.Tensor, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Unnormalized probabilities, the likeliest token's being 1.
+
+    Args:
+        logits: [rows, vocab] float32.
+        temperature: [rows, 1].
+        out: Where to put them; may be the logits themselves. On a CPU the pages of a
+            new tensor of this size take longer than the arithmetic.
+    """
     peak = logits.amax(1, keepdim=True)
-    return ((logits - peak) / temperature).exp_()
+    return torch.sub(logits, peak, out=out).div_(temperature).exp_()
 
 
 def _column(
@@ -74,7 +82,7 @@ def draw_wide(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Draw over the whole vocabulary: first a block of it, then within the block."""
     width = block_width(weights.shape[1])
     blocks = weights.view(len(weights), -1, width)
-    block, rest = _pick(blocks.sum(-1, dtype=torch.float64), uniforms)
+    block, rest = _pick(blocks.sum(-1).double(), uniforms)
     inside = blocks.gather(1, block[:, None, None].expand(-1, 1, width))[:, 0]
     token, _ = _pick(inside.double(), rest)
     return block * width + token
@@ -87,12 +95,13 @@ def _draw_filtered(
     top_k = _top_k(wants, weights)
     top_p = _column(wants, "top_p", weights)
     tokens = torch.zeros(len(weights), dtype=torch.int64, device=weights.device)
-    totals = weights.sum(1, keepdim=True, dtype=torch.float64)
+    totals = total(weights)
     left = torch.arange(len(weights), device=weights.device)
     for width in (*WIDTHS, weights.shape[1]):
         if width > weights.shape[1]:
             continue
-        values, ids = weights[left].topk(width)
+        seen = weights if len(left) == len(weights) else weights[left]
+        values, ids = seen.topk(width)
         k, p = top_k[left], top_p[left]
         values = torch.where(torch.arange(width, device=k.device) < k, values, 0.0)
         sums = values.double().cumsum(1)
@@ -110,6 +119,12 @@ def _draw_filtered(
         if not len(left):
             break
     return tokens
+
+
+def total(weights: torch.Tensor) -> torch.Tensor:
+    """Sum each row, [rows, 1] float64; by blocks, since converting all takes longer."""
+    blocks = weights.view(len(weights), -1, block_width(weights.shape[1]))
+    return blocks.sum(-1).sum(1, keepdim=True, dtype=torch.float64)
 
 
 def _pick(

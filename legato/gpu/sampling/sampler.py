@@ -52,7 +52,7 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> Sampled:
     """Choose tokens; a row whose logits or wishes are unusable gets a fault instead.
 
     Args:
-        logits: [rows, vocab] float32; changed in place where a row asks for it.
+        logits: [rows, vocab] float32; changed in place.
         rows: One for each.
     """
     wants = [row.wishes.sampling for row in rows]
