@@ -1,7 +1,7 @@
 """A server for foreign clients: a paced device that always says the same.
 
 Run by Legato's own Python; the clients run in environments of their own. Prints its URL
-and ends when its input does.
+and ends when its input does. A number as its argument has it say it so many times.
 """
 
 import asyncio
@@ -29,7 +29,8 @@ async def main() -> None:
         loop.call_soon_threadsafe(server.stop)
 
     url = ""
-    engine = Engine(FakeModel(script=ANSWER, step_s=0.002))
+    times = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    engine = Engine(FakeModel(script=ANSWER * times, step_s=0.002))
     settings = ServeSettings(port=0, api_keys=("sk-right",))
     await serve(engine, settings, on_listening=listening, on_ready=ready)
 

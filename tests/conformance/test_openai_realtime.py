@@ -134,7 +134,7 @@ def test_items_are_retrieved_and_deleted(url):
     talk(url, conversation)
 
 
-def test_a_cancelled_response_ends(url):
+def test_a_cancelled_response_ends(long_url):
     async def conversation(connection):
         await connection.conversation.item.create(item=user("hi"))
         await connection.response.create()
@@ -144,7 +144,7 @@ def test_a_cancelled_response_ends(url):
         assert response.status == "cancelled"
         assert response.status_details.reason == "client_cancelled"
 
-    talk(url, conversation)
+    talk(long_url, conversation)
 
 
 def test_errors_keep_the_session(url):
