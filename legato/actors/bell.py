@@ -20,12 +20,12 @@ class Bell:
         name: Whose bell it is, for errors.
     """
 
-    __slots__ = ("_listener", "_loop", "_name", "_sleeper", "_thread")
+    __slots__ = ("_listener", "_loop", "_name", "_sleeper", "thread")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
+        self.thread = get_ident()
         self._sleeper: asyncio.Future[None] | None = None
         self._listener: Callable[[], None] | None = None
 
@@ -53,7 +53,7 @@ class Bell:
         Raises:
             MailboxMisused: This is not the loop it was made in.
         """
-        if get_ident() != self._thread:
+        if get_ident() != self.thread:
             raise MailboxMisused(f"{self._name} belongs to another event loop")
 
     def heard(self) -> asyncio.Future[None]:

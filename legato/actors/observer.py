@@ -13,7 +13,7 @@ class StreamObserver(Protocol):
         """A request's first token came, so long after its creation."""
         ...
 
-    def token_gap(self, itl_s: float, tokens: int) -> None:
+    def token_gap(self, itl_s: float, tokens: int, /) -> None:
         """Later tokens came, each so long after the one before."""
         ...
 

@@ -155,7 +155,9 @@ class OpenStream:
         else:
             self._cadence.note(1, now_s)
             self._unread += 1
-            self._announce()
+            if self._unread > PAUSE_AT_TOKENS and not self._lags:
+                self._lag()
+            self.bell.ring()
 
     def settle(self, ended: Ended | None, now_s: float) -> None:
         """Let the reader have all that arrived in one turn, with the end if it came.
@@ -181,21 +183,18 @@ class OpenStream:
         if ended is not None:
             self.end(ended)
         elif fresh:
-            self._announce()
+            if self._unread > PAUSE_AT_TOKENS and not self._lags:
+                self._lag()
+            self.bell.ring()
 
-    def _announce(self) -> None:
-        """Wake the reader; one that lags too far is to be waited for."""
-        if self._unread > PAUSE_AT_TOKENS and not self._lags:
-            self._lags = True
-            self.flow.lag(True)
-        self.bell.ring()
+    def _lag(self) -> None:
+        self._lags = True
+        self.flow.lag(True)
 
     def _push(self, end_token: bool) -> None:
         """Turn what arrived into text; the last may be an end token, which is none."""
         tokens, self.arrived = self.arrived, []
-        logprobs = self.arrived_logprobs
-        if logprobs:
-            self.arrived_logprobs = []
+        logprobs, self.arrived_logprobs = self.arrived_logprobs, []
         if not tokens:
             return
         num_dropped = self._text.extend(tokens, logprobs, end_token=end_token)

@@ -38,6 +38,8 @@ class EngineMetrics:
         self._note_end = note_end
         self._ttft = Histogram()
         self._itl = Histogram()
+        # Called for every token of every stream: without a call in between.
+        self.token_gap = self._itl.observe
         self._delivery = Histogram()
         self._stages = {name: Histogram() for name in STAGES}
         self._ended: Counter[str] = Counter()
@@ -59,10 +61,6 @@ class EngineMetrics:
     def first_token(self, ttft_s: float) -> None:
         """Count a request's first token."""
         self._ttft.observe(ttft_s)
-
-    def token_gap(self, itl_s: float, tokens: int = 1) -> None:
-        """Count later tokens, so far apart each."""
-        self._itl.observe(itl_s, tokens)
 
     def delivered(self, finished_s: float) -> None:
         """Count a step's output as delivered now.

@@ -7,6 +7,7 @@ block lets go of it at once, wherever it stands.
 import asyncio
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from types import TracebackType
 
 from ..actors.open_stream import OpenStream
@@ -129,11 +130,13 @@ class Stream:
             MailboxMisused: Another task waits for it, or it is another loop's.
         """
         opened = self._opened
-        opened.bell.check()
+        bell = opened.bell
+        if get_ident() != bell.thread:
+            bell.check()
         while (delta := opened.take()) is None:
             if opened.ended:
                 raise opened.failure or StopAsyncIteration
-            await opened.bell.heard()
+            await bell.heard()
         return delta
 
     def take(self) -> Delta | None:

@@ -132,7 +132,7 @@ class StreamText:
         Returns:
             Its text; None if it must go the long way, and nothing has happened.
         """
-        if self._matcher is not None or self._ids or self._decoder.num_pending:
+        if self._matcher is not None or self._ids:  # as they do behind half a character
             return None
         token_bytes = self._vocabulary.token_bytes(token)
         return token_bytes.decode() if token_bytes.isascii() else None
