@@ -59,8 +59,9 @@ def model(path: str, ranks: int, **options: Any) -> CheckpointModel:
 def rank_pids(parent: int) -> list[int]:
     """The ranks below a process, however deep."""
     children = psutil.Process(parent).children(recursive=True)
+    alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
     return [
-        child.pid for child in children if f"{crew.__package__}.rank" in child.cmdline()
+        child.pid for child in alive if f"{crew.__package__}.rank" in child.cmdline()
     ]
 
 
