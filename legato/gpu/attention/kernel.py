@@ -65,14 +65,7 @@ class CapturableKernel(KernelAttention):
 
     def reserve(self, rows: int, pages: int, spare_page: int) -> StaticStep:
         """Reserve a decode step for graphs."""
-        return StaticStep(
-            rows,
-            pages,
-            page_size=self.cache.page_size,
-            spare_page=spare_page,
-            device=self.cache.keys.device,
-            bind=self._bind,
-        )
+        return StaticStep(self.cache, rows, pages, spare_page, self._bind)
 
     def _bind(self, tensors: StepTensors) -> "KernelStep":
         part = Part.fixed(tensors, self.cache.page_size)

@@ -44,14 +44,7 @@ class ReferenceAttention:
 
     def reserve(self, rows: int, pages: int, spare_page: int) -> StaticStep:
         """Reserve a decode step that reads whole tables, whatever a row's length."""
-        return StaticStep(
-            rows,
-            pages,
-            page_size=self.cache.page_size,
-            spare_page=spare_page,
-            device=self.cache.keys.device,
-            bind=self._bind,
-        )
+        return StaticStep(self.cache, rows, pages, spare_page, self._bind)
 
     def _bind(self, tensors: StepTensors) -> "ReferenceStep":
         rows = [

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from .cache import KvCache
 from .tensors import Ints, StepTensors
 
 
@@ -28,29 +29,26 @@ class StaticStep:
     filled in any other way: every row then has a position, a cell, a length and pages.
 
     Args:
+        cache: The pool; the tensors live where it does.
         rows: Sequences.
         pages: Most pages of each.
-        page_size: Tokens in a page.
         spare_page: A page of the pool that no sequence has, for padding rows.
-        device: Where the tensors live.
         bind: Makes the attention that reads them.
     """
 
     def __init__(
         self,
+        cache: KvCache,
         rows: int,
         pages: int,
-        *,
-        page_size: int,
         spare_page: int,
-        device: torch.device,
         bind: Callable[[StepTensors], Attend],
     ) -> None:
         self._shape = (rows, pages)
-        self._page_size = page_size
+        self._page_size = cache.page_size
         self._spare_page = spare_page
         nobody = np.zeros(0, np.int64), np.zeros((0, pages), np.int64)
-        self.tensors = self.lay_out(*nobody).to(device)
+        self.tensors = self.lay_out(*nobody).to(cache.keys.device)
         self._attention = bind(self.tensors)
 
     def attend(
