@@ -55,15 +55,19 @@ def kernels() -> Kernels:
     return found
 
 
-def play(theatre: SimpleNamespace, runner: ModelRunner) -> list[Any]:
+def lines(theatre: SimpleNamespace) -> list[Any]:
     forced = tuple(range(40, 52))
     prompts = [tuple(range(2, 39)), tuple(range(60, 80)), (5,)]
-    lines = [
+    return [
         theatre.Line(prompt, WANTS, 12, slot, forced=forced)
         for slot, prompt in enumerate(prompts)
     ]
-    theatre.Stage(runner, chunk=17).play(lines)
-    return [one for line in lines for one in line.sampled]
+
+
+def play(theatre: SimpleNamespace, runner: ModelRunner) -> list[Any]:
+    played = lines(theatre)
+    theatre.Stage(runner, chunk=17).play(played)
+    return [one for line in played for one in line.sampled]
 
 
 @pytest.mark.usefixtures("kernels")
@@ -111,14 +115,23 @@ def mean_difference(got: list[Any], want: list[Any]) -> float:
 
 
 @pytest.mark.usefixtures("kernels")
-def test_answers_do_not_depend_on_threads(
+@pytest.mark.parametrize("change", ["llama", "heads of 64", "heads of 128"])
+def test_answers_do_not_depend_on_threads_company_or_chunks(
     build: Callable[..., ModelRunner],
     theatre: SimpleNamespace,
     monkeypatch: pytest.MonkeyPatch,
+    change: str,
 ) -> None:
-    want = play(theatre, build({}, dtype="int8"))
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    assert play(theatre, build({}, dtype="int8")) == want
+    def using(threads: int) -> ModelRunner:
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+        return build(CHANGES[change], dtype="int8")
+
+    want = play(theatre, using(1))
+    assert play(theatre, using(3)) == want
+    alone = lines(theatre)
+    for line in alone:
+        theatre.Stage(using(1), chunk=5).play([line])
+    assert [one for line in alone for one in line.sampled] == want
 
 
 @pytest.mark.usefixtures("kernels")

@@ -27,20 +27,26 @@ inline Eight eight_at(const uint16_t* halves) {
 #endif
 }
 
+inline void put(Eight eight, float* to) { std::memcpy(to, &eight, sizeof eight); }
+
+// In a register: else GCC reads what is used three times from memory three times.
+inline Eight held(Eight eight) {
+#if defined(__AVX__)
+  asm("" : "+x"(eight));
+#endif
+  return eight;
+}
+
 inline float one_at(const float* from) { return *from; }
 inline float one_at(const uint16_t* half) { return half_to_float(*half); }
 
 // Sums of neighbours: after pairs, twos and fours of eight vectors each lane holds the
 // sum of one.
 inline Eight pairs(Eight a, Eight b) {
-  return __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
-         __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+  return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) +
+         __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
-inline Eight twos(Eight a, Eight b) {
-  return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
-         __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-}
 
 inline Eight fours(Eight a, Eight b) {
   return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
@@ -82,18 +88,19 @@ inline float fast_exp(float x) {
   return power * scale;
 }
 
-// The same for numbers up to 0.
-inline Eight exp_of_negative(Eight x) {
-  const Eight least = Eight{} - 87.0f;
+// 2 to the power of numbers up to 0, to 2 units in the last place; NaN stays.
+inline Eight exp2_of_negative(Eight x) {
+  const Eight least = Eight{} - 125.0f;
   x = x < least ? least : x;
-  EightInts whole = __builtin_convertvector(x * 1.44269504f - 0.5f, EightInts);
-  Eight steps = __builtin_convertvector(whole, Eight);
-  Eight rest = x - steps * 0.693359375f + steps * 2.12194440e-4f;
-  Eight power = Eight{} + 1.0f / 720;
-  for (float term : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
+  EightInts whole = __builtin_convertvector(x - 0.5f, EightInts);
+  Eight rest = x - __builtin_convertvector(whole, Eight);
+  // Fitted for the least relative error between -1/2 and 1/2.
+  Eight power = Eight{} + 1.3264726e-3f;
+  for (float term : {9.6715127e-3f, 5.5507337e-2f, 0.24022242f, 0.69314698f, 1.0f})
     power = power * rest + term;
-  EightInts bits = (whole + 127) << 23;
-  Eight scale;
-  std::memcpy(&scale, &bits, sizeof scale);
-  return power * scale;
+  EightInts bits;
+  std::memcpy(&bits, &power, sizeof bits);
+  bits += whole << 23;
+  std::memcpy(&power, &bits, sizeof bits);
+  return power;
 }

@@ -1,13 +1,11 @@
-// Heads of attention: a token's queries and a run of keys and values.
+// Heads of attention: queries, and a run of keys and values.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
+#include "cells.h"
 #include "eight.h"
-
-constexpr int kRun = 32;  // cells looked at together: keys and values of 16 KiB
 
 struct Query {
   const float* q;
@@ -17,34 +15,28 @@ struct Query {
   Eight totals = {};  // of the weights, in lanes
 };
 
-// Where cells of one head are, as floats or halves.
-template <typename Number>
-struct Run {
-  const Number *keys[kRun], *values[kRun];
-};
-
 // Of any width, in plain loops.
 template <int width>
 struct Head {
   int64_t size;
+  float scale;
 
   float total_of(const Query& query) const { return query.totals[0]; }
 
   template <typename Number>
-  void attend(Query* queries, int64_t many, const Run<Number>& run, int64_t count,
-              float scale) const {
-    for (int64_t i = 0; i < many; ++i) attend_one(queries[i], run, count, scale);
+  void attend(Query* queries, int64_t many, const Cells<Number>& cells, int64_t count,
+              const Cells<Number>&) const {
+    for (int64_t i = 0; i < many; ++i) attend_one(queries[i], cells, count);
   }
 
  private:
   template <typename Number>
-  void attend_one(Query& query, const Run<Number>& run, int64_t count,
-                  float scale) const {
+  void attend_one(Query& query, const Cells<Number>& cells, int64_t count) const {
     float weights[kRun], peak = query.peak;
     for (int64_t c = 0; c < count; ++c) {
       weights[c] = 0;
       for (int64_t i = 0; i < size; ++i)
-        weights[c] += query.q[i] * one_at(run.keys[c] + i);
+        weights[c] += query.q[i] * one_at(cells.key(c) + i);
       weights[c] *= scale;
       peak = std::max(peak, weights[c]);
     }
@@ -56,7 +48,7 @@ struct Head {
       float weight = fast_exp(weights[c] - peak);
       query.totals[0] += weight;
       for (int64_t i = 0; i < size; ++i)
-        query.out[i] += weight * one_at(run.values[c] + i);
+        query.out[i] += weight * one_at(cells.value(c) + i);
     }
   }
 };
@@ -66,103 +58,150 @@ template <int width>
   requires(width > 0)
 struct Head<width> {
   int64_t size;
+  float scale;
 
   float total_of(const Query& query) const { return sum_of(query.totals); }
 
-  // Not inline: who reads halves and who reads floats share what is compiled.
+  // Reads `coming` ahead. Not inline: who reads halves and who reads floats share what
+  // is compiled.
   template <typename Number>
-  [[gnu::noinline]] void attend(Query* queries, int64_t many, const Run<Number>& run,
-                                int64_t count, float scale) const {
-    for (; many >= 3; many -= 3, queries += 3) pass<3>(queries, run, count, scale);
-    if (many == 2) pass<2>(queries, run, count, scale);
-    if (many == 1) pass<1>(queries, run, count, scale);
+  [[gnu::noinline]] void attend(Query* queries, int64_t many,
+                                const Cells<Number>& cells, int64_t count,
+                                const Cells<Number>& coming) const {
+    for (; many >= 3; many -= 3, queries += 3)
+      pass<3>(queries, cells, count, coming);
+    if (many == 2) pass<2>(queries, cells, count, coming);
+    if (many == 1) pass<1>(queries, cells, count, coming);
   }
 
  private:
+  template <int many>
+  struct Weights {
+    Eight of[many][kRun / 8];  // scores, then what a value counts for
+    float shrink[many];        // of what was gathered before
+  };
+
   template <int many, typename Number>
-  static void pass(Query* queries, const Run<Number>& run, int64_t count,
-                   float scale) {
-    Eight parts[many][kRun / 8];
+  void pass(Query* queries, const Cells<Number>& cells, int64_t count,
+            const Cells<Number>& coming) const {
+    Weights<many> weights;
     int64_t used = (count + 7) / 8;
-    for (int64_t i = 0; i < used; ++i) {
-      Eight found[many];
-      score<many>(queries, run, i * 8, count, found);
-      for (int m = 0; m < many; ++m) parts[m][i] = found[m] * scale;
-    }
-    float weights[many][kRun], shrink[many];
-    for (int m = 0; m < many; ++m)
-      shrink[m] = weigh(queries[m], parts[m], used, weights[m]);
+    for (int64_t i = 0; i < used; ++i)
+      score<many>(queries, cells, i, count, coming, weights);
+    weigh<many>(queries, used, weights);
     // As many sums as hide the time of an addition, and fit into registers.
     constexpr int wide = many == 1 ? 8 : 4;
     for (int from = 0; from < width; from += wide * 8)
-      gather<many, wide>(queries, run, count, shrink, weights, from);
+      gather<many, wide>(queries, cells, count, coming, weights, from);
   }
 
-  // Dot products with eight keys from `first` on; beyond `count`, -infinity.
+  // Dot products with the eight keys of part `i`; beyond `count`, -infinity.
   template <int many, typename Number>
-  static void score(const Query* queries, const Run<Number>& run, int64_t first,
-                    int64_t count, Eight* found) {
+  void score(const Query* queries, const Cells<Number>& cells, int64_t i, int64_t count,
+             const Cells<Number>& coming, Weights<many>& found) const {
     Eight fourths[2][many];
     for (int side = 0; side < 2; ++side) {
+      int64_t first = i * 8 + side * 4;
       // Where eight are not left the last is taken again: numbers are the same bits
       // whatever stands beside them.
       const Number* keys[4];
-      for (int c = 0; c < 4; ++c)
-        keys[c] = run.keys[std::min(first + side * 4 + c, count - 1)];
+      for (int c = 0; c < 4; ++c) {
+        keys[c] = cells.key(std::min(first + c, count - 1));
+        fetch(coming.key(first + c), width);
+      }
       Eight sums[many][4] = {};
 #pragma GCC unroll 2
-      for (int i = 0; i < width; i += 8)
+      for (int at = 0; at < width; at += 8) {
+        Eight q[many];
+#pragma GCC unroll 3
+        for (int m = 0; m < many; ++m) q[m] = held(eight_at(queries[m].q + at));
 #pragma GCC unroll 4
         for (int c = 0; c < 4; ++c) {
-          Eight key = eight_at(keys[c] + i);
+          Eight key = held(eight_at(keys[c] + at));
 #pragma GCC unroll 3
-          for (int m = 0; m < many; ++m) sums[m][c] += eight_at(queries[m].q + i) * key;
+          for (int m = 0; m < many; ++m) sums[m][c] += q[m] * key;
         }
+      }
 #pragma GCC unroll 3
       for (int m = 0; m < many; ++m)
         fourths[side][m] =
-            twos(pairs(sums[m][0], sums[m][1]), pairs(sums[m][2], sums[m][3]));
+            pairs(pairs(sums[m][0], sums[m][1]), pairs(sums[m][2], sums[m][3]));
     }
+#pragma GCC unroll 3
     for (int m = 0; m < many; ++m)
-      found[m] = first_of(fours(fourths[0][m], fourths[1][m]), int32_t(count - first));
+      found.of[m][i] = first_of(fours(fourths[0][m], fourths[1][m]) * (scale * 1.44269504f),
+                                int32_t(count - i * 8));
   }
 
-  // Turns a query's scores into weights; returns what is left of what it gathered.
-  static float weigh(Query& query, Eight* parts, int64_t used, float* weights) {
-    Eight most = Eight{} - INFINITY;
-    for (int64_t i = 0; i < used; ++i) most = larger(most, parts[i]);
-    // No maximum needs to hold a NaN: the weights do.
-    float peak = std::max(query.peak, max_of(most));
-    float shrink = fast_exp(query.peak - peak);
-    query.peak = peak;
-    query.totals *= shrink;
-    for (int64_t i = 0; i < used; ++i) {
-      parts[i] = exp_of_negative(parts[i] - peak);
-      query.totals += parts[i];
+  // Turns scores into weights, of several queries in turns: each waits for its own.
+  template <int many>
+  static void weigh(Query* queries, int64_t used, Weights<many>& weights) {
+    Eight peaks[many], sunk = {};
+#pragma GCC unroll 3
+    for (int m = 0; m < many; ++m) {
+      Eight most = weights.of[m][0];
+      for (int64_t i = 1; i < used; ++i) most = larger(most, weights.of[m][i]);
+      // No maximum needs to hold a NaN: the weights do.
+      float peak = std::max(queries[m].peak, max_of(most));
+      sunk[m] = queries[m].peak - peak;
+      queries[m].peak = peak;
+      peaks[m] = Eight{} + peak;
     }
-    std::memcpy(weights, parts, sizeof(Eight) * size_t(used));
-    return shrink;
+    Eight shrink = exp2_of_negative(sunk);
+    Eight totals[many];
+#pragma GCC unroll 3
+    for (int m = 0; m < many; ++m) {
+      weights.shrink[m] = shrink[m];
+      totals[m] = queries[m].totals * shrink[m];
+    }
+    for (int64_t i = 0; i < used; ++i)
+#pragma GCC unroll 3
+      for (int m = 0; m < many; ++m) {
+        Eight weight = exp2_of_negative(weights.of[m][i] - peaks[m]);
+        totals[m] += weight;
+        weights.of[m][i] = weight;
+      }
+#pragma GCC unroll 3
+    for (int m = 0; m < many; ++m) queries[m].totals = totals[m];
   }
 
   // Adds weighed values to what was gathered, which shrinks first.
   template <int many, int wide, typename Number>
-  static void gather(Query* queries, const Run<Number>& run, int64_t count,
-                     const float* shrink, const float (*weights)[kRun], int from) {
+  static void gather(Query* queries, const Cells<Number>& cells, int64_t count,
+                     const Cells<Number>& coming, const Weights<many>& weights,
+                     int from) {
     Eight sums[many][wide];
 #pragma GCC unroll 3
     for (int m = 0; m < many; ++m)
 #pragma GCC unroll 8
       for (int i = 0; i < wide; ++i)
-        sums[m][i] = eight_at(queries[m].out + from + i * 8) * shrink[m];
-    for (int64_t c = 0; c < count; ++c)
+        sums[m][i] = eight_at(queries[m].out + from + i * 8) * weights.shrink[m];
+    const float* of = reinterpret_cast<const float*>(weights.of);
+    for (int64_t c = 0; c < count; ++c) {
+      const Number* values = cells.value(c) + from;
+      fetch(coming.value(c) + from, wide * 8);
+      Eight weight[many];
+#pragma GCC unroll 3
+      for (int m = 0; m < many; ++m) weight[m] = held(Eight{} + of[m * kRun + c]);
 #pragma GCC unroll 8
       for (int i = 0; i < wide; ++i) {
-        Eight value = eight_at(run.values[c] + from + i * 8);
+        Eight value = held(eight_at(values + i * 8));
 #pragma GCC unroll 3
-        for (int m = 0; m < many; ++m) sums[m][i] += weights[m][c] * value;
+        for (int m = 0; m < many; ++m) sums[m][i] += weight[m] * value;
       }
+    }
 #pragma GCC unroll 3
     for (int m = 0; m < many; ++m)
-      std::memcpy(queries[m].out + from, sums[m], sizeof sums[m]);
+#pragma GCC unroll 8
+      for (int i = 0; i < wide; ++i) put(sums[m][i], queries[m].out + from + i * 8);
+  }
+
+  // Halves come from memory, and cells of a head are too far apart for the processor's
+  // own prefetching. Floats were mostly made of halves a moment ago.
+  template <typename Number>
+  static void fetch(const Number* from, int count) {
+    constexpr int line = kLine / sizeof(Number);
+    if constexpr (sizeof(Number) < sizeof(float))
+      for (int i = 0; i < count; i += line) __builtin_prefetch(from + i);
   }
 };
