@@ -52,8 +52,13 @@ class Slots:
     def __init__(self, limits: RunnerLimits, device: torch.device) -> None:
         self._limits = limits
         self._device = device
-        self._tables = BlockTables(limits)
+        self.tables = BlockTables(limits)
         self._wishes: dict[int, SlotWishes] = {}
+        # While nobody comes or goes, every plan carries the same tuple of decodes.
+        self._decodes: tuple[tuple[int, ...], torch.Tensor] = (
+            (),
+            self._on_device(np.zeros(0, np.int64)),
+        )
         self.grammars: Grammars | None = None
         self.future = torch.zeros(limits.num_slots, dtype=torch.int64, device=device)
 
@@ -64,7 +69,7 @@ class Slots:
             ValueError: The slot or a page is outside the limits, or it has a grammar
                 and the runner was not equipped for that.
         """
-        self._tables.open(opened)
+        self.tables.open(opened)
         self._wishes[opened.slot] = SlotWishes(
             opened.sampling,
             prompt_tokens=opened.prompt_tokens,
@@ -80,7 +85,7 @@ class Slots:
         Raises:
             ValueError: A slot was never opened, or it has no page for a position.
         """
-        layout = self._tables.enter(plan)
+        layout = self.tables.enter(plan)
         batch = AttentionBatch.of(
             layout.starts,
             layout.counts,
@@ -105,26 +110,35 @@ class Slots:
 
     def keep(self, rows: Sequence[SampleRow], tokens: Sequence[int]) -> None:
         """Put sampled tokens into the future buffer."""
-        slots = self._on_device(np.array([row.slot for row in rows], np.int64))
+        slots = self._slots_of(tuple(row.slot for row in rows))
         values = self._on_device(np.array(tokens, np.int64))
         self.future.index_copy_(0, slots, values)
 
+    def take_likeliest(self, slots: Sequence[int]) -> bool:
+        """Whether all of these slots take their likeliest token and want no more."""
+        wishes = map(self._wishes.get, slots)
+        return all(wish is not None and wish.takes_likeliest for wish in wishes)
+
     def clear(self) -> None:
         """Forget every sequence."""
-        self._tables.clear()
+        self.tables.clear()
         self._wishes.clear()
 
     def _num_likeliest(self, slot: int) -> int:
         return self._wishes[slot].sampling.prompt_logprobs
 
     def _ids(self, plan: StepPlan) -> torch.Tensor:
-        decodes = len(plan.decodes)
         given = [token for row in plan.rows for token in row.tokens]
-        ids = self._on_device(np.array([0] * decodes + given, np.int64))
-        if decodes:
-            slots = self._on_device(np.array(plan.decodes, np.int64))
-            ids[:decodes] = self.future[slots]
+        ids = self._on_device(np.array(given, np.int64))
+        if plan.decodes:
+            sampled = self.future.take(self._slots_of(plan.decodes))
+            ids = torch.cat((sampled, ids)) if given else sampled
         return ids
+
+    def _slots_of(self, decodes: tuple[int, ...]) -> torch.Tensor:
+        if decodes != self._decodes[0]:
+            self._decodes = decodes, self._on_device(np.array(decodes, np.int64))
+        return self._decodes[1]
 
     def _on_device(self, values: Ints) -> torch.Tensor:
         return torch.asarray(values).to(self._device, non_blocking=True)

@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layout:
-    """A plan's rows, decodes first. The arrays are the layout's own.
+    """A plan's rows, decodes first.
 
     Args:
         slots: [rows] int64.
@@ -23,6 +23,7 @@ class Layout:
         counts: [rows] tokens of each row.
         tables: [rows, pages] block tables, as wide as the longest row needs.
         samples: The rows that sample, by place.
+        lasts: For each of those, the last of its tokens among the step's.
         outputs: For each of those, the number of the output token it samples.
         untouched: [cells] cells after the end of pages that are new to their slot in
             this step.
@@ -33,13 +34,34 @@ class Layout:
     counts: Ints
     tables: Ints
     samples: tuple[int, ...]
+    lasts: Ints
     outputs: tuple[int, ...]
     untouched: Ints
 
-    @property
-    def lasts(self) -> Ints:
-        """Of each row that samples, the last of its tokens among the step's."""
-        return (self.counts.cumsum() - 1)[list(self.samples)]
+
+@dataclass(frozen=True)
+class Decodes:
+    """A plan's decodes, and what is the same of all steps that have them.
+
+    Args:
+        plan: As the plan has them.
+        slots: [rows] int64.
+        counts: [rows] ones.
+        places: [rows] 0, 1, 2 and so on.
+        samples: The same.
+    """
+
+    plan: tuple[int, ...]
+    slots: Ints
+    counts: Ints
+    places: Ints
+    samples: tuple[int, ...]
+
+    @classmethod
+    def of(cls, plan: tuple[int, ...]) -> "Decodes":
+        """Make arrays of them."""
+        slots, places = np.array(plan, np.int64), np.arange(len(plan))
+        return cls(plan, slots, np.ones_like(slots), places, tuple(range(len(plan))))
 
 
 class BlockTables:
@@ -47,24 +69,27 @@ class BlockTables:
 
     Args:
         limits: How many slots, of how many pages.
+
+    ``pages`` [slots, pages] are the block tables, ``ends`` [slots] how far each has
+    come, ``room`` [slots] how far its pages and the context let it.
     """
 
     def __init__(self, limits: RunnerLimits) -> None:
         self._limits = limits
         most_pages = -(-limits.max_context // limits.page_size)
-        self._tables = np.zeros((limits.num_slots, most_pages), np.int64)
-        self._num_pages = np.zeros(limits.num_slots, np.int64)
-        self._ends = np.zeros(limits.num_slots, np.int64)
-        self._prompts = np.zeros(limits.num_slots, np.int64)
+        self.pages = np.zeros((limits.num_slots, most_pages), np.int64)
+        self._num_pages, self.room, self.ends, self._prompts = np.zeros(
+            (4, limits.num_slots), np.int64
+        )
         self._open = np.zeros(limits.num_slots, np.bool_)
-        self._fresh = np.zeros(limits.num_slots, np.bool_)
-        # While nobody comes or goes, every plan carries the same tuple of decodes.
-        self._decodes: tuple[tuple[int, ...], Ints] = ((), np.zeros(0, np.int64))
+        self._fresh: set[int] = set()
+        # While nobody comes or goes, every plan carries the same tuple.
+        self._decodes = Decodes.of(())
 
     @property
     def most_pages(self) -> int:
         """Pages of the longest context."""
-        return self._tables.shape[1]
+        return self.pages.shape[1]
 
     def open(self, opened: SlotOpen) -> None:
         """Give a slot to a sequence, forgetting the one before.
@@ -75,8 +100,9 @@ class BlockTables:
         slot = opened.slot
         if not 0 <= slot < self._limits.num_slots:
             raise ValueError(f"slot {slot} of {self._limits.num_slots}")
-        self._open[slot] = self._fresh[slot] = True
-        self._num_pages[slot] = self._ends[slot] = 0
+        self._open[slot] = True
+        self._fresh.add(slot)
+        self._num_pages[slot] = self.room[slot] = self.ends[slot] = 0
         self._prompts[slot] = opened.prompt_tokens
         self._append(slot, opened.pages)
 
@@ -86,34 +112,72 @@ class BlockTables:
         Raises:
             ValueError: A slot was never opened, or it has no page for a position.
         """
-        decodes = self._array(plan.decodes)
+        decodes = self.grow(plan)
+        starts = self.ends[decodes.slots]
+        if not plan.rows:
+            return self._lay_out(
+                *(decodes.slots, starts, decodes.counts),
+                *(decodes.samples, decodes.places),
+            )
         rows = np.array([row.slot for row in plan.rows], np.int64)
-        slots = np.concatenate((decodes, rows))
-        self._check_open(slots)
-        for slot, page in plan.grown:
-            self._append(slot, (page,))
+        self._check_open(rows)
         for row in plan.rows:
             self._append(row.slot, row.pages)
-        starts, counts = self._spans(plan, decodes)
-        self._check(slots, starts, counts)
-        ends = self._ends[slots] = starts + counts
-        width = int(-(-ends.max(initial=0) // self._limits.page_size))
-        samples = [*range(len(decodes))]
-        samples += [n for n, row in enumerate(plan.rows, len(decodes)) if row.samples]
-        outputs = (ends - self._prompts[slots])[samples]
-        return Layout(
-            slots=slots,
-            starts=starts,
-            counts=counts,
-            tables=self._tables[slots, :width],
-            samples=tuple(samples),
-            outputs=tuple(outputs.tolist()),
-            untouched=self._untouched(slots, starts, ends),
-        )
+        slots = np.concatenate((decodes.slots, rows))
+        starts = np.concatenate((starts, [row.start for row in plan.rows]))
+        counts = [row.num_tokens for row in plan.rows]
+        counts = np.concatenate((decodes.counts, counts))
+        first = len(plan.decodes)
+        some = [n for n, row in enumerate(plan.rows, first) if row.samples]
+        samples = (*decodes.samples, *some)
+        lasts = (counts.cumsum() - 1)[list(samples)]
+        return self._lay_out(slots, starts, counts, samples, lasts)
+
+    def grow(self, plan: StepPlan) -> Decodes:
+        """Append new pages of decodes.
+
+        Raises:
+            ValueError: A slot was never opened, or a page is outside the pool.
+        """
+        if plan.decodes is not self._decodes.plan:
+            decodes = Decodes.of(plan.decodes)
+            self._check_open(decodes.slots)
+            self._decodes = decodes
+        for slot, page in plan.grown:
+            self._append(slot, (page,))
+        return self._decodes
 
     def clear(self) -> None:
         """Forget every sequence."""
         self._open[:] = False
+        self._decodes = Decodes.of(())
+
+    def _lay_out(
+        self,
+        slots: Ints,
+        starts: Ints,
+        counts: Ints,
+        samples: tuple[int, ...],
+        lasts: Ints,
+    ) -> Layout:
+        """Let slots come as far as the step takes them."""
+        ends = starts + counts
+        self._check(slots, starts, counts, ends)
+        self.ends[slots] = ends
+        width = int(-(-ends.max(initial=0) // self._limits.page_size))
+        outputs = ends - self._prompts[slots]
+        if len(samples) < len(slots):
+            outputs = outputs[list(samples)]
+        return Layout(
+            slots=slots,
+            starts=starts,
+            counts=counts,
+            tables=self.pages[slots, :width],
+            samples=samples,
+            lasts=lasts,
+            outputs=tuple(outputs.tolist()),
+            untouched=self._untouched(slots, starts, ends),
+        )
 
     def _append(self, slot: int, pages: tuple[int, ...]) -> None:
         if not pages:
@@ -125,15 +189,12 @@ class BlockTables:
         self._check_open(np.array([slot]))
         held = int(self._num_pages[slot])
         end = held + len(pages)
-        if end > self._tables.shape[1]:
+        if end > self.pages.shape[1]:
             raise ValueError(f"{end} pages are more than a context has")
-        self._tables[slot, held:end] = pages
+        self.pages[slot, held:end] = pages
         self._num_pages[slot] = end
-
-    def _array(self, decodes: tuple[int, ...]) -> Ints:
-        if decodes is not self._decodes[0]:
-            self._decodes = decodes, np.array(decodes, np.int64)
-        return self._decodes[1]
+        room = end * self._limits.page_size
+        self.room[slot] = min(room, self._limits.max_context)
 
     def _check_open(self, slots: Ints) -> None:
         inside = (slots >= 0) & (slots < len(self._open))
@@ -141,34 +202,31 @@ class BlockTables:
         for wrong in slots[~known].tolist():
             raise ValueError(f"slot {wrong} was never opened")
 
-    def _spans(self, plan: StepPlan, decodes: Ints) -> tuple[Ints, Ints]:
-        """Where decodes and rows start, and how many tokens they have."""
-        starts = np.array([row.start for row in plan.rows], np.int64)
-        counts = np.array([row.num_tokens for row in plan.rows], np.int64)
-        return (
-            np.concatenate((self._ends[decodes], starts)),
-            np.concatenate((np.ones_like(decodes), counts)),
-        )
+    def _check(self, slots: Ints, starts: Ints, counts: Ints, ends: Ints) -> None:
+        broken = (ends > self.room[slots]) | (starts < 0) | (counts < 1)
+        if not broken.any():
+            return
+        wrong = int(broken.argmax())
+        raise self.out_of_room(int(slots[wrong]), int(starts[wrong]), int(ends[wrong]))
 
-    def _check(self, slots: Ints, starts: Ints, counts: Ints) -> None:
-        pages = self._num_pages[slots]
-        room = np.minimum(pages * self._limits.page_size, self._limits.max_context)
-        ends = starts + counts
-        for wrong in np.flatnonzero((starts < 0) | (counts < 1) | (ends > room)):
-            raise ValueError(
-                f"slot {slots[wrong]} computes positions {starts[wrong]} to "
-                f"{ends[wrong]}, but has {pages[wrong]} pages of "
-                f"{self._limits.page_size} and a context of {self._limits.max_context}"
-            )
+    def out_of_room(self, slot: int, start: int, end: int) -> ValueError:
+        """Say that a slot computes positions that it has no pages for."""
+        return ValueError(
+            f"slot {slot} computes positions {start} to {end}, but has "
+            f"{self._num_pages[slot]} pages of {self._limits.page_size} and a context "
+            f"of {self._limits.max_context}"
+        )
 
     def _untouched(self, slots: Ints, starts: Ints, ends: Ints) -> Ints:
         size = self._limits.page_size
         new = (starts - 1) // size != (ends - 1) // size
-        new |= self._fresh[slots]
-        self._fresh[slots] = False
+        if self._fresh:
+            new |= np.isin(slots, list(self._fresh))
+            self._fresh.difference_update(slots.tolist())
         cells: list[int] = []
-        for place in np.flatnonzero(new & (ends % size != 0)):
-            end = int(ends[place])
-            page = int(self._tables[slots[place], (end - 1) // size])
-            cells.extend(range(page * size + end % size, (page + 1) * size))
+        if new.any():
+            for place in np.flatnonzero(new & (ends % size != 0)):
+                end = int(ends[place])
+                page = int(self.pages[slots[place], (end - 1) // size])
+                cells.extend(range(page * size + end % size, (page + 1) * size))
         return np.array(cells, np.int64)

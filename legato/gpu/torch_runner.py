@@ -5,14 +5,18 @@ from dataclasses import dataclass
 
 import torch
 
-from ..protocol.steps import RunnerLimits, StepPlan, StepResult
+from ..protocol.steps import RunnerLimits, StepPlan, StepResult, TokenLogprobs
 from .attention import KvCache
 from .grammar import Grammars
 from .model import Forward
+from .model.native_decoder import NativeDecoder
+from .native_decodes import NativeDecodes
 from .parallel.group import Group
 from .readback import integers
 from .sampling import Sampled, sample
 from .slots import Slots, StepInputs
+
+Scores = dict[int, tuple[TokenLogprobs, ...]]
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,9 @@ class TorchRunner:
         self._parts: tuple[Forward, KvCache] | None = (decoder, cache)
         self._slots = Slots(limits, cache.keys.device)
         self._group = group
+        self._decodes: NativeDecodes | None = None
+        if isinstance(decoder, NativeDecoder):
+            self._decodes = NativeDecodes(decoder, self._slots)
 
     def equip(self, grammars: Grammars) -> None:
         """Take what slots with a grammar need."""
@@ -71,15 +78,11 @@ class TorchRunner:
                 f"{plan.num_tokens} tokens in a step, at most "
                 f"{self.limits.max_step_tokens}"
             )
-        decoder, cache = self._parts
-        with torch.inference_mode():
-            for opened in plan.opens:
-                self._slots.open(opened)
-            cache.copy(plan.copies)
-            sampled, scoring = Sampled(), None
-            if plan.decodes or plan.rows:
-                inputs = self._slots.enter(plan)
-                sampled, scoring = self._step(decoder, cache, inputs), inputs.scoring
+        scores: Scores = {}
+        sampled = self._decodes.run(plan) if self._decodes else None
+        if sampled is None:
+            with torch.inference_mode():
+                sampled, scores = self._run(*self._parts, plan)
         finished_s = time.perf_counter()
         return FinishedStep(
             StepResult(
@@ -89,14 +92,26 @@ class TorchRunner:
                 finished_s,
                 sampled.logprobs,
                 sampled.faults,
-                {} if scoring is None else scoring.scores(),
+                scores,
             )
         )
 
     def close(self) -> None:
         """Free the weights and the pool. May be called again."""
-        self._parts = None
+        self._parts = self._decodes = None
         self._slots.clear()
+
+    def _run(
+        self, decoder: Forward, cache: KvCache, plan: StepPlan
+    ) -> tuple[Sampled, Scores]:
+        for opened in plan.opens:
+            self._slots.open(opened)
+        cache.copy(plan.copies)
+        if not (plan.decodes or plan.rows):
+            return Sampled(), {}
+        inputs = self._slots.enter(plan)
+        sampled = self._step(decoder, cache, inputs)
+        return sampled, inputs.scoring.scores() if inputs.scoring else {}
 
     def _step(self, decoder: Forward, cache: KvCache, inputs: StepInputs) -> Sampled:
         if len(inputs.untouched):

@@ -60,12 +60,15 @@ class AttentionBatch(msgspec.Struct, frozen=True, kw_only=True):
             device: Where the tensors go.
             place: Brings them there in another way than a copy on the current stream.
         """
-        firsts = np.cumsum(counts) - counts
-        rows = np.repeat(np.arange(len(counts)), counts)
-        positions = np.arange(len(rows)) + (starts - firsts)[rows]
-        pages = tables[rows, positions // page_size]
-        cells = pages * page_size + positions % page_size
-        longer = np.flatnonzero(counts != 1)
+        firsts = np.arange(len(counts))
+        rows, positions, num_decodes = firsts, starts, len(counts)
+        if counts.max(initial=1) > 1:
+            firsts = np.cumsum(counts) - counts
+            rows = np.repeat(rows, counts)
+            positions = np.arange(len(rows)) + (starts - firsts)[rows]
+            num_decodes = int(np.argmax(counts > 1))
+        page, offset = np.divmod(positions, page_size)
+        cells = tables[rows, page] * page_size + offset
         tensors = None
         if place or device.type != "cpu":
             host = StepTensors.on_host(
@@ -82,7 +85,7 @@ class AttentionBatch(msgspec.Struct, frozen=True, kw_only=True):
             firsts=firsts,
             lengths=starts + counts,
             tables=tables,
-            num_decodes=int(longer[0]) if len(longer) else len(counts),
+            num_decodes=num_decodes,
             positions=tensors.positions if tensors else torch.asarray(positions),
             cells=tensors.cells if tensors else torch.asarray(cells),
             tensors=tensors,

@@ -22,8 +22,8 @@ class TableEmbedding:
     """
 
     def __init__(self, table: torch.Tensor) -> None:
-        self._table = table
+        self.table = table
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Look up vectors."""
-        return functional.embedding(ids, self._table)
+        return functional.embedding(ids, self.table)

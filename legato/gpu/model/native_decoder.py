@@ -10,12 +10,17 @@ from ..attention import AttentionBatch, KvCache
 from ..attention.native import RowArrays, cache_structure
 from ..checkpoint import ModelConfig
 from ..native.library import Kernels, address
-from ..native.structures import Layer, Model, Step, Weights
+from ..native.structures import Decodes, Layer, Model, Step, Weights
+from ..native.structures import Embedding as EmbeddingStructure
 from .decoder import LogitsTaker
-from .packed import PackedProjection
+from .embedding import Embedding, TableEmbedding
+from .packed import PackedEmbedding, PackedProjection
 from .projection import Projection
 from .rotary import Rotary
 from .weights import DecoderWeights, LayerWeights
+
+# As the kernels number them.
+TABLE_KINDS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class NativeDecoder:
@@ -62,6 +67,7 @@ class NativeDecoder:
             cache_structure(cache, 0),
             cache.num_pages * cache.page_size,
             config.norm_eps,
+            _embedding(weights.embedding, config.hidden),
         )
         self._decoder = kernels.decoder(self, self._model, num_threads)
 
@@ -88,10 +94,27 @@ class NativeDecoder:
                 scoring.take(self._head.apply(self._norm(x[part])))
         return logits
 
+    def decode(self, decodes: Decodes) -> int:
+        """Run a step of nothing but greedy decodes.
+
+        Returns:
+            The place of a row without a page for its token, and then nothing was done;
+            or -1.
+        """
+        return self._kernels.decode(self._decoder, ctypes.byref(decodes))
+
     def _norm(self, x: torch.Tensor) -> torch.Tensor:
         return functional.rms_norm(
             x, (x.shape[-1],), self._final_norm, eps=self._config.norm_eps
         )
+
+
+def _embedding(embedding: Embedding, hidden: int) -> EmbeddingStructure:
+    if isinstance(embedding, PackedEmbedding):
+        return EmbeddingStructure(ctypes.pointer(embedding.head.weights))
+    assert isinstance(embedding, TableEmbedding), "native models are not divided"
+    kind = TABLE_KINDS.index(embedding.table.dtype)
+    return EmbeddingStructure(None, address(embedding.table), hidden, kind)
 
 
 def _layer(layer: LayerWeights) -> Layer:

@@ -97,7 +97,7 @@ class PackedEmbedding:
 
     def __init__(self, kernels: Kernels, head: PackedProjection) -> None:
         self._kernels = kernels
-        self._head = head
+        self.head = head
 
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Look up vectors.
@@ -105,7 +105,7 @@ class PackedEmbedding:
         Raises:
             IndexError: An id is outside the vocabulary.
         """
-        weights = self._head.weights
+        weights = self.head.weights
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < weights.outs:
             raise IndexError(f"a token id of {ids} is outside 0 to {weights.outs - 1}")
         ids, out = ids.contiguous(), torch.empty(len(ids), weights.ins)

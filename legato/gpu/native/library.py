@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from .build import KernelsUnavailable, build_library
-from .structures import Batch, Cache, Int, Model, Step, Weights
+from .structures import Batch, Cache, Decodes, Int, Model, Step, Weights
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +42,7 @@ SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     ),
     "open": (Pointer, (ctypes.POINTER(Model), Int)),
     "forward": (None, (Pointer, ctypes.POINTER(Step))),
+    "decode": (Int, (Pointer, ctypes.POINTER(Decodes))),
     "close": (None, (Pointer,)),
 }
 
@@ -65,6 +66,7 @@ class Kernels:
         self.project = library.legato_project
         self.attend = library.legato_attend
         self.forward = library.legato_forward
+        self.decode = library.legato_decode
         self._library = library
 
     def pool(self, owner: object, num_threads: int) -> Pointer:

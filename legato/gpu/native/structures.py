@@ -1,4 +1,4 @@
-"""The structures that kernels take, as in kernels/step.h; field for field."""
+"""The structures that kernels take, as in kernels/*.h; field for field."""
 
 import ctypes
 
@@ -33,6 +33,16 @@ class Batch(ctypes.Structure):
     )
 
 
+class Embedding(ctypes.Structure):
+    """A vector for each token: rows of packed weights, or of a table."""
+
+    _fields_ = (
+        ("packed", ctypes.POINTER(Weights)),
+        ("table", Address),
+        *((name, Int) for name in ("hidden", "kind")),
+    )
+
+
 class Layer(ctypes.Structure):
     """One decoder layer."""
 
@@ -60,6 +70,7 @@ class Model(ctypes.Structure):
         ("cache", Cache),
         ("cells", Int),
         ("eps", ctypes.c_float),
+        ("embedding", Embedding),
     )
 
 
@@ -73,4 +84,25 @@ class Step(ctypes.Structure):
             (name, Address)
             for name in ("positions", "cells", "sampling", "x", "logits")
         ),
+    )
+
+
+class Slots(ctypes.Structure):
+    """What the device keeps for each slot."""
+
+    _fields_ = (
+        ("pages", Address),
+        ("most_pages", Int),
+        *((name, Address) for name in ("ends", "room", "future")),
+    )
+
+
+class Decodes(ctypes.Structure):
+    """A step of nothing but greedy decodes."""
+
+    _fields_ = (
+        ("slots", Slots),
+        ("rows", Address),
+        ("count", Int),
+        *((name, Address) for name in ("tokens", "peaks")),
     )

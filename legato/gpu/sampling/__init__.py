@@ -1,6 +1,6 @@
 """From logits to tokens: what a request asked for, and nothing of other requests."""
 
-from .sampler import Sampled, SampleRow, sample
+from .sampler import Sampled, SampleRow, faults_of, sample
 from .scoring import Scoring, scored_rows
 from .wishes import SlotWishes
 
@@ -9,6 +9,7 @@ __all__ = [
     "Sampled",
     "Scoring",
     "SlotWishes",
+    "faults_of",
     "sample",
     "scored_rows",
 ]

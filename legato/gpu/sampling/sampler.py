@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from ...protocol.steps import TokenLogprobs
@@ -13,10 +14,7 @@ from .draw import block_width, draw
 from .logprobs import LogprobReport
 from .masks import apply_masks
 from .randomness import int64, uniform
-from .wishes import SlotWishes
-
-# Below it dividing logits by a float32 temperature means nothing: greedy.
-COLDEST = 1e-5
+from .wishes import COLDEST, SlotWishes
 
 
 class SampleRow(NamedTuple):
@@ -55,23 +53,25 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> Sampled:
         logits: [rows, vocab] float32; changed in place.
         rows: One for each.
     """
+    if all(row.wishes.takes_likeliest for row in rows):
+        peaks, tokens = _greedy(logits)
+        return Sampled(integers(tokens), faults=faults_of(reals(peaks)))
     wants = [row.wishes.sampling for row in rows]
     report = LogprobReport(logits, wants)
     for index, row in enumerate(rows):
         if not row.wishes.is_plain:
             row.wishes.adjust(logits[index], row.output)
     _bind(logits, rows)
-    peaks, tokens = likeliest(logits)
+    peaks, tokens = _greedy(logits)
     drawn = [index for index, want in enumerate(wants) if want.temperature >= COLDEST]
     if drawn:
         tokens = _draw(logits, rows, drawn, tokens)
     chosen = integers(tokens)
-    faults: dict[int, str] = {}
-    for index, (row, peak) in enumerate(zip(rows, reals(peaks), strict=True)):
-        fault = row.wishes.fault or fault_of(peak)
-        if fault:
-            faults[index] = fault
-        else:
+    faults = faults_of(reals(peaks))
+    for index, row in enumerate(rows):
+        if row.wishes.fault:
+            faults[index] = row.wishes.fault
+        if index not in faults:
             row.wishes.note(chosen[index])
     reports = report.complete(chosen)
     sound = {index: one for index, one in reports.items() if index not in faults}
@@ -97,6 +97,21 @@ def likeliest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     peaks, block = blocks.amax(-1).max(1)
     inside = blocks.gather(1, block[:, None, None].expand(-1, 1, width))[:, 0]
     return peaks, block * width + inside.argmax(1)
+
+
+def _greedy(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As ``likeliest``; on a CPU by numpy, which takes a twentieth of the time."""
+    if logits.device.type != "cpu":
+        return likeliest(logits)
+    values = logits.numpy()
+    tokens = values.argmax(1)
+    peaks = values[np.arange(len(values)), tokens]
+    return torch.asarray(peaks), torch.asarray(tokens)
+
+
+def faults_of(peaks: Sequence[float]) -> dict[int, str]:
+    """Say what is wrong with rows, by their largest logits; nothing of sound rows."""
+    return {row: fault for row, peak in enumerate(peaks) if (fault := fault_of(peak))}
 
 
 def fault_of(peak: float) -> str:

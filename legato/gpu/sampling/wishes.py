@@ -11,6 +11,8 @@ import torch
 from ...protocol.steps import RowSampling
 from ..grammar import Matcher
 
+# Below it dividing logits by a float32 temperature means nothing: greedy.
+COLDEST = 1e-5
 LARGEST = torch.finfo(torch.float32).max
 GREEDY = RowSampling(0.0)
 REALS = (
@@ -63,6 +65,11 @@ class SlotWishes:
         if self.has_penalty:
             known = [token for token in history if 0 <= token < vocab_size]
             self._count(known[:prompt_tokens], known[prompt_tokens:], vocab_size)
+        greedy = sampling.temperature < COLDEST and sampling.logprobs < 0
+        # Whether it takes the likeliest, and nothing else is to be done.
+        self.takes_likeliest = (
+            greedy and self.is_plain and not self._fault and matcher is None
+        )
 
     @property
     def fault(self) -> str:

@@ -1,5 +1,5 @@
-// What Python calls. Structures are those of step.h, mirrored in structures.py.
-#include "step.h"
+// What Python calls. Structures are mirrored in structures.py.
+#include "decodes.h"
 #include "stored.h"
 
 extern "C" {
@@ -49,5 +49,8 @@ Decoder* legato_open(const Model* model, int64_t num_threads) {
   return new Decoder(*model, int(num_threads));
 }
 void legato_forward(Decoder* decoder, const Step* step) { decoder->forward(*step); }
+int64_t legato_decode(Decoder* decoder, const Decodes* decodes) {
+  return decode(*decoder, *decodes);
+}
 void legato_close(Decoder* decoder) { delete decoder; }
 }

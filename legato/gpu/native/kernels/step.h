@@ -7,6 +7,29 @@
 #include "product.h"
 #include "rows.h"
 
+// A vector for each token: rows of packed weights, or of a table.
+struct Embedding {
+  const Weights* packed;  // or null
+  const void* table;      // [vocab][hidden]
+  int64_t hidden, kind;   // of the table: floats, halves, or the upper halves of floats
+
+  enum Kind : int64_t { kFloats, kHalves, kUppers };
+
+  void look_up(int64_t token, float* to) const {
+    if (packed) return unpack(*packed, token, to);
+    if (kind == kFloats) {
+      std::memcpy(to, static_cast<const float*>(table) + token * hidden, hidden * 4);
+      return;
+    }
+    const uint16_t* from = static_cast<const uint16_t*>(table) + token * hidden;
+    if (kind == kHalves) return halves_to_floats(from, hidden, to);
+    for (int64_t i = 0; i < hidden; ++i) {
+      uint32_t bits = uint32_t(from[i]) << 16;
+      std::memcpy(to + i, &bits, 4);
+    }
+  }
+};
+
 struct Layer {
   const float* input_norm;
   Weights qkv;
@@ -25,6 +48,7 @@ struct Model {
   Cache cache;             // of the first layer
   int64_t cells;           // of a layer
   float eps;
+  Embedding embedding;
 };
 
 struct Step {
@@ -39,6 +63,9 @@ struct Step {
 class Decoder {
  public:
   Decoder(const Model& model, int num_threads) : model_(model), pool_(num_threads) {}
+
+  const Model& model() const { return model_; }
+  Pool& pool() { return pool_; }
 
   void forward(const Step& step) {
     reserve(step);
