@@ -62,6 +62,20 @@ class CudaStream:
         self.stream.wait_event(mark.event)
 
 
+class CudaGraph:
+    """Captured work.
+
+    Args:
+        graph: Torch's; it knows addresses alone.
+        work: What was captured. It is kept, and with it the memory that it refers to:
+            a replay would read whatever came to lie there.
+    """
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, work: Work) -> None:
+        self.replay = graph.replay
+        self._work = work
+
+
 class CudaDevice:
     """A GPU.
 
@@ -85,7 +99,7 @@ class CudaDevice:
         """Reserve page-locked memory."""
         return torch.zeros(shape, dtype=dtype, pin_memory=True)
 
-    def capture(self, work: Work) -> torch.cuda.CUDAGraph:
+    def capture(self, work: Work) -> CudaGraph:
         """Capture into the shared pool.
 
         Not by ``torch.cuda.graph``: it collects garbage and empties the allocator's
@@ -102,7 +116,7 @@ class CudaDevice:
                 self._abandon(graph)
                 raise
             graph.capture_end()
-        return graph
+        return CudaGraph(graph, work)
 
     def settle(self) -> None:
         """Synchronise the whole device."""

@@ -87,8 +87,9 @@ class Device(Protocol):
     def capture(self, work: Work) -> Graph:
         """Capture work for replays; it has run before, and its tensors stay.
 
-        What it allocates is shared with every other graph: only what it writes into
-        tensors from outside outlives it.
+        The graph keeps the callable, and what that refers to. What it allocates is
+        shared with every other graph: only what it writes into tensors from outside
+        outlives it.
 
         Raises:
             torch.OutOfMemoryError: There is no room for it.

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from legato.gpu.cuda import CudaDevice
+from legato.gpu.cuda.device import Graph
 
 pytestmark = pytest.mark.gpu
 
@@ -47,6 +48,28 @@ def test_a_graph_reads_what_tensors_hold_now(device: CudaDevice) -> None:
     device.compute.run(graph.replay)
     device.settle()
     assert out[-1] == 10_000.0
+
+
+def test_a_graph_keeps_what_its_work_refers_to(device: CudaDevice) -> None:
+    out = torch.zeros(3, device=device.torch_device)
+
+    def capture() -> Graph:
+        ones = torch.ones(3, device=device.torch_device)
+
+        def work() -> None:
+            out.copy_(ones * 2)
+
+        device.settle()
+        device.compute.run(work)
+        return device.capture(work)
+
+    graph = capture()
+    others = [torch.full_like(out, 9.0) for _ in range(100)]
+    device.settle()
+    device.compute.run(graph.replay)
+    device.settle()
+    assert len(others) == 100
+    assert out.tolist() == [2.0] * 3
 
 
 def test_what_fails_in_a_capture_is_told_and_the_stream_goes_on(

@@ -60,3 +60,24 @@ def test_what_cuda_cannot_capture_is_refused(
 ) -> None:
     with pytest.raises(RuntimeError, match="cannot be captured"):
         TapeGraph.of(lambda: print(work(torch.ones(3))))
+
+
+def test_a_graph_keeps_what_its_work_refers_to() -> None:
+    def capture() -> TapeGraph:
+        places = torch.arange(2)
+        return TapeGraph.of(lambda: (out.copy_(x[places]), None)[1])
+
+    x, out = torch.ones(3), torch.zeros(2)
+    graph = capture()
+    x.fill_(5.0)
+    graph.replay()
+    assert out.tolist() == [5.0, 5.0]
+
+
+def test_a_graph_does_not_keep_what_its_work_has_let_go() -> None:
+    held, out = [torch.ones(3)], torch.zeros(3)
+    graph = TapeGraph.of(lambda: (out.copy_(held[0] * 2), None)[1])
+    graph.replay()
+    held[0] = torch.ones(3)
+    with pytest.raises(RuntimeError, match="memory that was freed"):
+        graph.replay()
