@@ -75,8 +75,7 @@ class Scoring:
             row.first + at for row in self._rows for at in range(len(row.targets))
         ]
         for begin in range(0, len(places), AT_ONCE):
-            some = places[begin : begin + AT_ONCE]
-            yield torch.tensor(some, device=self._device)
+            yield self._upload(places[begin : begin + AT_ONCE])
 
     def take(self, logits: torch.Tensor) -> None:
         """Score a part.
@@ -86,12 +85,18 @@ class Scoring:
         """
         begin, self._num_taken = self._num_taken, self._num_taken + len(logits)
         some = self._targets[begin : self._num_taken]
-        targets = torch.tensor(some, device=self._device)[:, None]
+        targets = self._upload(some)[:, None]
         logprobs = logits.log_softmax(1)
         values, ids = logprobs.topk(min(self._most, logits.shape[1]))
         self._chosen.append(logprobs.gather(1, targets)[:, 0])
         self._ids.append(ids)
         self._values.append(values)
+
+    def _upload(self, values: Sequence[int]) -> torch.Tensor:
+        # Pinned, or the copy would wait for the steps that run before this one.
+        pinned = self._device.type == "cuda"
+        host = torch.tensor(values, dtype=torch.int64, pin_memory=pinned)
+        return host.to(self._device, non_blocking=True)
 
     def scores(self) -> dict[int, tuple[TokenLogprobs, ...]]:
         """All of it, by row of the plan; waits for what is queued."""
