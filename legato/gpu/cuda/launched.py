@@ -37,7 +37,7 @@ class Marks:
 
     Args:
         launched_s: When the host began with it.
-        started: Before its first work.
+        started: Before its forward pass.
         ended: Behind its last.
         read: Behind the copies of its results.
     """

@@ -116,7 +116,6 @@ class StreamRunner:
                 f"{self.limits.max_step_tokens}"
             )
         berth = self._ring.acquire()
-        started = self._device.compute.mark()
         with self._device.phase("legato.open"):
             opened = self._open(machine, plan)
             layout = self._tables.enter(plan)
@@ -127,6 +126,8 @@ class StreamRunner:
             places = {place: mask for mask, place in enumerate(bound)}
             staged = machine.inputs.stage(berth, plan, layout, places, opened, shape)
             self._prepare(machine, plan, staged)
+        # Not before the host's own work: a device that waits for it is not busy.
+        started = self._device.compute.mark()
         with self._device.phase("legato.forward"):
             if plan.num_tokens:
                 self._forward(machine, plan, layout, staged, scoring)
