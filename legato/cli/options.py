@@ -82,6 +82,26 @@ ENGINE_OPTIONS = (
         show_default=True,
         help="Divide the model among so many GPUs.",
     ),
+    click.option(
+        "--profile",
+        default="",
+        metavar="FILE",
+        help="Profile steps of the device, for https://ui.perfetto.dev.",
+    ),
+    click.option(
+        "--profile-from",
+        type=click.IntRange(0),
+        default=100,
+        show_default=True,
+        help="Steps before the first that is profiled.",
+    ),
+    click.option(
+        "--profile-steps",
+        type=click.IntRange(1),
+        default=20,
+        show_default=True,
+        help="Steps to profile.",
+    ),
 )
 
 SAMPLING_OPTIONS = (

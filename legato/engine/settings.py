@@ -37,6 +37,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         kv_share: The share of what is free that it may take, 0 to 1; 0 chooses.
         tensor_parallel: Ranks among which the model is divided: CUDA devices, or
             processes that share the CPU.
+        profile: A file for a Chrome trace of some steps by torch's profiler; "" is
+            none.
+        profile_from: Steps before the first of them.
+        profile_steps: How many.
         depth: Steps under way: 2 keeps one waiting while one runs.
         prefix_cache: Share the pages of common prompt beginnings.
         batching: The strategy; changeable later with ``Engine.set_batching``.
@@ -62,6 +66,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes: int = 0
     kv_share: float = 0.0
     tensor_parallel: int = 1
+    profile: str = ""
+    profile_from: int = 100
+    profile_steps: int = 20
     depth: int = 2
     prefix_cache: bool = True
     batching: Batching = Continuous()
@@ -101,6 +108,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             kv_bytes=self.kv_bytes,
             kv_share=self.kv_share,
             tensor_parallel=self.tensor_parallel,
+            profile=self.profile,
+            profile_from=self.profile_from,
+            profile_steps=self.profile_steps,
         )
 
     def planner(self) -> PlannerSettings:

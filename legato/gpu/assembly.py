@@ -22,6 +22,7 @@ from .model.weights import Progress
 from .parallel.group import Group
 from .parallel.shard import Shard
 from .precision import hold
+from .profiled import profiled
 from .runner import ModelRunner
 from .settings import RunnerSettings
 from .torch_runner import TorchRunner
@@ -57,8 +58,11 @@ def build_runner(
     choose_context(settings, config)  # refuses before anything is loaded
     choose_threads(settings.num_threads, shard.size if device.type == "cpu" else 1)
     held = hold(checkpoint, settings, device, progress, shard)
+    rank = group.rank if group else 0
     if device.type == "cuda":
-        return build_stream_runner(config, held, settings, CudaDevice(device), group)
+        cuda = CudaDevice(device)
+        runner = build_stream_runner(config, held, settings, cuda, group)
+        return profiled(runner, settings, device, rank)
     weights, kernels = held.weights, held.kernels_for(settings.attention)
     dtype = NATIVE_CACHE if kernels else held.dtype
     if kernels:
@@ -75,7 +79,8 @@ def build_runner(
     else:
         attention = chosen.build(cache, geometry)
         decoder = Decoder(config, weights, attention, limits.max_context)
-    return TorchRunner(decoder, cache, limits, report + held.report, group)
+    runner = TorchRunner(decoder, cache, limits, report + held.report, group)
+    return profiled(runner, settings, device, rank)
 
 
 def reserve(

@@ -39,6 +39,11 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
             says it.
         tensor_parallel: Ranks among which the model is divided, each on a CUDA device
             of its own, or all on the CPU.
+        profile: A file for a Chrome trace of some steps by torch's profiler, which is
+            written once they are done or the runner is closed; "" is none. It
+            delays the steps around it by seconds.
+        profile_from: Steps before the first of them.
+        profile_steps: How many.
 
     Raises:
         InvalidSetting: A value that no runner can have, with the number.
@@ -55,6 +60,9 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes: int = 0
     kv_share: float = 0.0
     tensor_parallel: int = 1
+    profile: str = ""
+    profile_from: int = 100
+    profile_steps: int = 20
 
     def __post_init__(self) -> None:
         for name, known in (("device", DEVICES), ("dtype", DTYPES)):
@@ -63,7 +71,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} {getattr(self, name)!r} is unknown; choose one of "
                     f"{', '.join(known)}"
                 )
-        for name in ("num_slots", "tensor_parallel"):
+        for name in ("num_slots", "tensor_parallel", "profile_steps"):
             if getattr(self, name) < 1:
                 raise InvalidSetting(f"{name} is {getattr(self, name)}, at least 1")
         if self.tensor_parallel > 1 and self.dtype == "int8":
@@ -76,5 +84,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidSetting(
                     f"{name} is {getattr(self, name)}; 0 chooses it for you"
                 )
+        if self.profile_from < 0:
+            raise InvalidSetting(f"profile_from is {self.profile_from}, at least 0")
         if not 0 <= self.kv_share <= 1:
             raise InvalidSetting(f"kv_share is {self.kv_share}, from 0 to 1")
