@@ -77,7 +77,6 @@ async def _ask(engine: Engine, load: Load, number: int) -> Answer:
     params = SamplingParams(
         temperature=0,
         max_tokens=load.max_tokens,
-        min_tokens=load.max_tokens,
         ignore_eos=True,
     )
     answer = Answer(time.perf_counter())
