@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..protocol.steps import RunnerLimits, SlotOpen, StepPlan
+from ..protocol.steps import RowSampling, RunnerLimits, SlotOpen, StepPlan
 from .attention import AttentionBatch
 from .grammar import Grammars, matcher_of
 from .sampling import SampleRow, Scoring, SlotWishes, scored_rows
@@ -114,10 +114,12 @@ class Slots:
         values = self._on_device(np.array(tokens, np.int64))
         self.future.index_copy_(0, slots, values)
 
-    def take_likeliest(self, slots: Sequence[int]) -> bool:
-        """Whether all of these slots take their likeliest token and want no more."""
-        wishes = map(self._wishes.get, slots)
-        return all(wish is not None and wish.takes_likeliest for wish in wishes)
+    def simple_wishes(self, slots: Sequence[int]) -> list[RowSampling] | None:
+        """What slots wish, if all take their logits as they are and report nothing."""
+        wishes = [self._wishes.get(slot) for slot in slots]
+        if not all(wish and wish.is_simple for wish in wishes):
+            return None
+        return [wish.sampling for wish in wishes if wish]
 
     def clear(self) -> None:
         """Forget every sequence."""

@@ -71,14 +71,15 @@ class BlockTables:
         limits: How many slots, of how many pages.
 
     ``pages`` [slots, pages] are the block tables, ``ends`` [slots] how far each has
-    come, ``room`` [slots] how far its pages and the context let it.
+    come, ``room`` [slots] how far its pages and the context let it, ``prompts`` [slots]
+    how long its prompt is.
     """
 
     def __init__(self, limits: RunnerLimits) -> None:
         self._limits = limits
         most_pages = -(-limits.max_context // limits.page_size)
         self.pages = np.zeros((limits.num_slots, most_pages), np.int64)
-        self._num_pages, self.room, self.ends, self._prompts = np.zeros(
+        self._num_pages, self.room, self.ends, self.prompts = np.zeros(
             (4, limits.num_slots), np.int64
         )
         self._open = np.zeros(limits.num_slots, np.bool_)
@@ -103,7 +104,7 @@ class BlockTables:
         self._open[slot] = True
         self._fresh.add(slot)
         self._num_pages[slot] = self.room[slot] = self.ends[slot] = 0
-        self._prompts[slot] = opened.prompt_tokens
+        self.prompts[slot] = opened.prompt_tokens
         self._append(slot, opened.pages)
 
     def enter(self, plan: StepPlan) -> Layout:
@@ -165,7 +166,7 @@ class BlockTables:
         self._check(slots, starts, counts, ends)
         self.ends[slots] = ends
         width = int(-(-ends.max(initial=0) // self._limits.page_size))
-        outputs = ends - self._prompts[slots]
+        outputs = ends - self.prompts[slots]
         if len(samples) < len(slots):
             outputs = outputs[list(samples)]
         return Layout(

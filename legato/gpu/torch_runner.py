@@ -10,7 +10,7 @@ from .attention import KvCache
 from .grammar import Grammars
 from .model import Forward
 from .model.native_decoder import NativeDecoder
-from .native_decodes import NativeDecodes
+from .native_decodes import NativeDecodes, NativeDrawing
 from .parallel.group import Group
 from .readback import integers
 from .sampling import Sampled, sample
@@ -57,8 +57,10 @@ class TorchRunner:
         self._slots = Slots(limits, cache.keys.device)
         self._group = group
         self._decodes: NativeDecodes | None = None
+        self._drawing: NativeDrawing | None = None
         if isinstance(decoder, NativeDecoder):
             self._decodes = NativeDecodes(decoder, self._slots)
+            self._drawing = NativeDrawing(decoder)
 
     def equip(self, grammars: Grammars) -> None:
         """Take what slots with a grammar need."""
@@ -98,7 +100,7 @@ class TorchRunner:
 
     def close(self) -> None:
         """Free the weights and the pool. May be called again."""
-        self._parts = self._decodes = None
+        self._parts = self._decodes = self._drawing = None
         self._slots.clear()
 
     def _run(
@@ -128,7 +130,7 @@ class TorchRunner:
     def _sample(self, logits: torch.Tensor, inputs: StepInputs) -> Sampled:
         group = self._group
         if group is None:
-            return sample(logits, inputs.rows)
+            return sample(logits, inputs.rows, self._drawing)
         if group.rank:
             tokens = torch.zeros(len(inputs.rows), dtype=torch.int64)
             return Sampled(integers(group.share(tokens.to(logits.device))))

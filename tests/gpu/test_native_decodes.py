@@ -1,4 +1,4 @@
-"""Greedy decodes in one call say what they say step by step through torch."""
+"""Decodes in one call say what they say step by step through torch."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +93,28 @@ def test_answers_are_those_of_steps_through_torch(
     assert again.play(lines(theatre, *[GREEDY] * 3)) == got
     runner._decodes = None
     assert theatre.Stage(runner).play(lines(theatre, *[GREEDY] * 3)) == got
+
+
+DRAWS = (
+    RowSampling(0.9, seed=5),
+    RowSampling(1.4, top_p=0.8, top_k=20, seed=-(2**63)),
+    RowSampling(0.7, min_p=0.1, seed=2**63 - 1),
+)
+
+
+def test_what_is_drawn_does_not_depend_on_who_is_beside_it(
+    build: Callable[..., TorchRunner], theatre: SimpleNamespace, taken: list[bool]
+) -> None:
+    runner = build()
+    got = theatre.Stage(runner).play(lines(theatre, *DRAWS))
+    assert sum(taken) >= 15
+    # One that reports keeps all steps from being one call.
+    reporting = theatre.Line((9, 8, 7), RowSampling(0.0, logprobs=2), 40, 3)
+    taken.clear()
+    together = theatre.Stage(runner).play([*lines(theatre, *DRAWS), reporting])
+    assert not any(taken)
+    assert together[:3] == got
+    assert got != theatre.Stage(runner).play(lines(theatre, *[GREEDY] * 3))
 
 
 def test_who_wants_more_than_the_likeliest_gets_it(

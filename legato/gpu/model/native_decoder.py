@@ -2,15 +2,17 @@
 
 import ctypes
 
+import numpy as np
 import torch
 from torch.nn import functional
 
 from ...protocol.steps import RunnerLimits
 from ..attention import AttentionBatch, KvCache
 from ..attention.native import RowArrays, cache_structure
+from ..attention.tensors import Ints
 from ..checkpoint import ModelConfig
 from ..native.library import Kernels, address
-from ..native.structures import Decodes, Layer, Model, Step, Weights
+from ..native.structures import Decodes, Int, Layer, Model, Step, Weights, Wish
 from ..native.structures import Embedding as EmbeddingStructure
 from .decoder import LogitsTaker
 from .embedding import Embedding, TableEmbedding
@@ -94,14 +96,41 @@ class NativeDecoder:
                 scoring.take(self._head.apply(self._norm(x[part])))
         return logits
 
+    @property
+    def vocab_size(self) -> int:
+        """How many logits a row has."""
+        return self._config.vocab_size
+
     def decode(self, decodes: Decodes) -> int:
-        """Run a step of nothing but greedy decodes.
+        """Run a step of nothing but decodes.
 
         Returns:
             The place of a row without a page for its token, and then nothing was done;
             or -1.
         """
         return self._kernels.decode(self._decoder, ctypes.byref(decodes))
+
+    def choose(
+        self,
+        logits: torch.Tensor,
+        rows: Ints,
+        wishes: "ctypes.Array[Wish]",
+        outputs: Ints,
+    ) -> Ints:
+        """Choose tokens as decodes do.
+
+        Args:
+            logits: [all rows, vocab] float32; those chosen from are changed.
+            rows: [rows] int64: which of them.
+            wishes: [rows].
+            outputs: [rows] int64: the numbers of the output tokens.
+        """
+        tokens = np.zeros(len(rows), np.int64)
+        self._kernels.choose(
+            *(self._decoder, address(logits), rows.ctypes.data, wishes),
+            *(outputs.ctypes.data, Int(len(rows)), tokens.ctypes.data),
+        )
+        return tokens
 
     def _norm(self, x: torch.Tensor) -> torch.Tensor:
         return functional.rms_norm(

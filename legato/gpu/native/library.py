@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from .build import KernelsUnavailable, build_library
-from .structures import Batch, Cache, Decodes, Int, Model, Step, Weights
+from .structures import Batch, Cache, Decodes, Int, Model, Step, Weights, Wish
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +43,13 @@ SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "open": (Pointer, (ctypes.POINTER(Model), Int)),
     "forward": (None, (Pointer, ctypes.POINTER(Step))),
     "decode": (Int, (Pointer, ctypes.POINTER(Decodes))),
+    "choose": (
+        None,
+        (
+            *(Pointer, Pointer, Pointer, ctypes.POINTER(Wish)),
+            *(Pointer, Int, Pointer),
+        ),
+    ),
     "close": (None, (Pointer,)),
 }
 
@@ -67,6 +74,7 @@ class Kernels:
         self.attend = library.legato_attend
         self.forward = library.legato_forward
         self.decode = library.legato_decode
+        self.choose = library.legato_choose
         self._library = library
 
     def pool(self, owner: object, num_threads: int) -> Pointer:

@@ -93,16 +93,26 @@ class Slots(ctypes.Structure):
     _fields_ = (
         ("pages", Address),
         ("most_pages", Int),
-        *((name, Address) for name in ("ends", "room", "future")),
+        *((name, Address) for name in ("ends", "room", "prompts", "future")),
+    )
+
+
+class Wish(ctypes.Structure):
+    """What a row wants of its draw."""
+
+    _fields_ = (
+        *((name, ctypes.c_float) for name in ("temperature", "top_p", "min_p")),
+        *((name, Int) for name in ("top_k", "seed")),
     )
 
 
 class Decodes(ctypes.Structure):
-    """A step of nothing but greedy decodes."""
+    """A step of nothing but decodes."""
 
     _fields_ = (
         ("slots", Slots),
         ("rows", Address),
+        ("wishes", ctypes.POINTER(Wish)),
         ("count", Int),
         *((name, Address) for name in ("tokens", "peaks")),
     )

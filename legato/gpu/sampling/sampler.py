@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -46,16 +46,32 @@ class Sampled:
     faults: dict[int, str] = field(default_factory=dict[int, str])
 
 
-def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> Sampled:
+class Drawing(Protocol):
+    """Draws for rows that have a temperature."""
+
+    def __call__(
+        self, logits: torch.Tensor, rows: Sequence[SampleRow], drawn: Sequence[int]
+    ) -> torch.Tensor:
+        """Draw tokens, [drawn] int64.
+
+        Args:
+            logits: [rows, vocab] float32; changed in place.
+            rows: All of them.
+            drawn: Which of them draw, by place.
+        """
+        ...
+
+
+def sample(
+    logits: torch.Tensor, rows: Sequence[SampleRow], drawing: Drawing | None = None
+) -> Sampled:
     """Choose tokens; a row whose logits or wishes are unusable gets a fault instead.
 
     Args:
         logits: [rows, vocab] float32; changed in place.
         rows: One for each.
+        drawing: How to draw; by torch, if None.
     """
-    if all(row.wishes.takes_likeliest for row in rows):
-        peaks, tokens = _greedy(logits)
-        return Sampled(integers(tokens), faults=faults_of(reals(peaks)))
     wants = [row.wishes.sampling for row in rows]
     report = LogprobReport(logits, wants)
     for index, row in enumerate(rows):
@@ -65,7 +81,9 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> Sampled:
     peaks, tokens = _greedy(logits)
     drawn = [index for index, want in enumerate(wants) if want.temperature >= COLDEST]
     if drawn:
-        tokens = _draw(logits, rows, drawn, tokens)
+        found = (drawing or draw_rows)(logits, rows, drawn)
+        places = torch.tensor(drawn, device=logits.device)
+        tokens = tokens.index_copy_(0, places, found)
     chosen = integers(tokens)
     faults = faults_of(reals(peaks))
     for index, row in enumerate(rows):
@@ -123,18 +141,14 @@ def fault_of(peak: float) -> str:
     return ""
 
 
-def _draw(
-    logits: torch.Tensor,
-    rows: Sequence[SampleRow],
-    drawn: Sequence[int],
-    tokens: torch.Tensor,
+def draw_rows(
+    logits: torch.Tensor, rows: Sequence[SampleRow], drawn: Sequence[int]
 ) -> torch.Tensor:
+    """Draw by torch's operators, as ``Drawing``."""
     device = logits.device
     seeds = int64([rows[index].wishes.sampling.seed for index in drawn], device)
     outputs = int64([rows[index].output for index in drawn], device)
     wants = [rows[index].wishes.sampling for index in drawn]
-    numbers = uniform(seeds, outputs)
-    if len(drawn) == len(rows):
-        return draw(logits, wants, numbers)
-    some = torch.tensor(drawn, device=device)
-    return tokens.index_copy_(0, some, draw(logits[some], wants, numbers))
+    if len(drawn) < len(rows):
+        logits = logits[torch.tensor(drawn, device=device)]
+    return draw(logits, wants, uniform(seeds, outputs))

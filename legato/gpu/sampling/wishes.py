@@ -65,10 +65,12 @@ class SlotWishes:
         if self.has_penalty:
             known = [token for token in history if 0 <= token < vocab_size]
             self._count(known[:prompt_tokens], known[prompt_tokens:], vocab_size)
-        greedy = sampling.temperature < COLDEST and sampling.logprobs < 0
-        # Whether it takes the likeliest, and nothing else is to be done.
-        self.takes_likeliest = (
-            greedy and self.is_plain and not self._fault and matcher is None
+        # Whether its token is chosen from the logits as they are, and all that is told.
+        self.is_simple = (
+            self.is_plain
+            and sampling.logprobs < 0
+            and not self._fault
+            and matcher is None
         )
 
     @property

@@ -1,24 +1,26 @@
-// A step of nothing but greedy decodes: from the tokens that slots sampled last to those
-// that they sample next.
+// A step of nothing but decodes: from the tokens that slots sampled last to those that
+// they sample next.
 #pragma once
 #include <algorithm>
 #include <vector>
 
-#include "likeliest.h"
+#include "draw.h"
 #include "step.h"
 
 // What the device keeps for each slot.
 struct Slots {
   const int64_t* pages;  // [slots][most_pages]
   int64_t most_pages;
-  int64_t* ends;        // [slots] positions so far
-  const int64_t* room;  // [slots] positions that its pages hold
-  int64_t* future;      // [slots] the token sampled last
+  int64_t* ends;           // [slots] positions so far
+  const int64_t* room;     // [slots] positions that its pages hold
+  const int64_t* prompts;  // [slots] positions of the prompt
+  int64_t* future;         // [slots] the token sampled last
 };
 
 struct Decodes {
   Slots slots;
   const int64_t* rows;  // [count] slots
+  const Wish* wishes;   // [count]
   int64_t count;
   int64_t* tokens;  // [count] those sampled
   float* peaks;     // [count] their logits
@@ -56,8 +58,10 @@ inline int64_t decode(Decoder& decoder, const Decodes& to) {
   decoder.forward({batch, count, count, starts.data(), cells.data(), places.data(),
                    x.data(), logits.data()});
   decoder.pool().run(count, [&, logits = logits.data()](int64_t row) {
-    Likeliest found = likeliest_of(logits + row * model.head.outs, model.head.outs);
-    to.tokens[row] = slots.future[to.rows[row]] = found.token;
+    int64_t slot = to.rows[row], output = slots.ends[slot] - slots.prompts[slot];
+    Likeliest found = choose(logits + row * model.head.outs, model.head.outs,
+                             to.wishes[row], output);
+    to.tokens[row] = slots.future[slot] = found.token;
     to.peaks[row] = found.peak;
   });
   return -1;

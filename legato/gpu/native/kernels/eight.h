@@ -67,6 +67,16 @@ inline float max_of(Eight x) {
   return std::max(x[0], x[1]);
 }
 
+inline bool any_of(EightInts mask) {
+#if defined(__AVX__)
+  return !_mm256_testz_si256(__m256i(mask), __m256i(mask));
+#else
+  int32_t any = 0;
+  for (int i = 0; i < 8; ++i) any |= mask[i];
+  return any;
+#endif
+}
+
 // The first `count` lanes; -infinity beyond.
 inline Eight first_of(Eight x, int32_t count) {
   const EightInts lanes = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -52,5 +52,14 @@ void legato_forward(Decoder* decoder, const Step* step) { decoder->forward(*step
 int64_t legato_decode(Decoder* decoder, const Decodes* decodes) {
   return decode(*decoder, *decodes);
 }
+// Chooses tokens[count] for rows of logits[][vocab], which are changed.
+void legato_choose(Decoder* decoder, float* logits, const int64_t* rows,
+                   const Wish* wishes, const int64_t* outputs, int64_t count,
+                   int64_t* tokens) {
+  int64_t vocab = decoder->model().head.outs;
+  decoder->pool().run(count, [&](int64_t i) {
+    tokens[i] = choose(logits + rows[i] * vocab, vocab, wishes[i], outputs[i]).token;
+  });
+}
 void legato_close(Decoder* decoder) { delete decoder; }
 }
