@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .cache import KvCache
-from .kernel import Call, CapturableKernel
+from .kernel import Call, CapturableKernel, Schedule
 from .offer import Offer
 from .part import Part
 
@@ -88,9 +88,42 @@ def flash_3(with_kvcache: Kernel) -> Call:
             max_seqlen_q=part.max_q,
             causal=True,
             window_size=bounds(window),
+            scheduler_metadata=part.schedule,
         )
 
     return call
+
+
+def schedule_3(get_scheduler_metadata: Kernel) -> Schedule:
+    """Let FlashAttention 3 schedule decodes once a step, not once a layer.
+
+    It saves a kernel a layer. What it is told must be what the call is told.
+
+    Args:
+        get_scheduler_metadata: ``flash_attn_interface.get_scheduler_metadata``.
+    """
+
+    def schedule(
+        q: torch.Tensor, keys: torch.Tensor, part: Part, window: int
+    ) -> torch.Tensor:
+        page_size, kv_heads = keys.shape[1:3]
+        return get_scheduler_metadata(
+            batch_size=len(part.lengths),
+            max_seqlen_q=part.max_q,
+            # Not ``max_k``: the call goes by its table's width.
+            max_seqlen_k=part.tables.shape[1] * page_size,
+            num_heads_q=q.shape[1],
+            num_heads_kv=kv_heads,
+            headdim=q.shape[2],
+            cache_seqlens=part.lengths,
+            qkv_dtype=q.dtype,
+            cu_seqlens_q=part.cu_q,
+            page_size=page_size,
+            causal=True,
+            window_size=bounds(window),
+        )
+
+    return schedule
 
 
 def bounds(window: int) -> tuple[int, int]:
@@ -111,7 +144,7 @@ def look(device: torch.device) -> tuple[Offer, ...] | str:
         return f"it needs compute capability 8.0, this device has {major}.{minor}"
     offers: list[Offer] = []
     if major == 9 and find_spec(MODULE_3):
-        offers.append(offer_3())
+        offers += [offer_3(), offer_3(schedules=False)]
     if find_spec(MODULE_2):
         offers.append(offer_2())
     if offers:
@@ -143,22 +176,33 @@ def offer_2(imported: Callable[[str], Any] = import_module) -> Offer:
     )
 
 
-def offer_3(imported: Callable[[str], Any] = import_module) -> Offer:
-    """Offer FlashAttention 3."""
+def offer_3(
+    imported: Callable[[str], Any] = import_module, *, schedules: bool = True
+) -> Offer:
+    """Offer FlashAttention 3.
+
+    Args:
+        imported: Imports its module.
+        schedules: Once a step; builds without that, or with another, fail the trial,
+            and run without.
+    """
 
     def build(
         cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
     ) -> CapturableKernel:
         module: ModuleType = imported(MODULE_3)
-        call = flash_3(module.flash_attn_with_kvcache)
-        return CapturableKernel(cache, windows, call, splits=False)
+        call, schedule = flash_3(module.flash_attn_with_kvcache), None
+        if schedules:
+            schedule = schedule_3(module.get_scheduler_metadata)
+        return CapturableKernel(cache, windows, call, splits=False, schedule=schedule)
 
     # It takes pages of any size, and loads those in hardware that are as large as its
     # tiles.
     return Offer(
-        "FlashAttention 3 of flash_attn_interface",
+        "FlashAttention 3 of flash_attn_interface"
+        + ("" if schedules else ", scheduled in each layer"),
         build,
-        rank=30,
+        rank=30 if schedules else 29,
         page_size=128,
         dtypes=HALVES,
         head_multiple=8,

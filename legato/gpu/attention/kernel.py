@@ -1,5 +1,6 @@
 """Attention by a kernel that reads pages through block tables."""
 
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -37,6 +38,26 @@ class Call(Protocol):
         ...
 
 
+class Schedule(Protocol):
+    """How a kernel divides rows among processors, which is the same in each layer."""
+
+    def __call__(
+        self, q: torch.Tensor, keys: torch.Tensor, part: Part, window: int
+    ) -> torch.Tensor:
+        """Queue its computation, from lengths on the device.
+
+        Args:
+            q: As in ``Call``.
+            keys: The same.
+            part: Decodes.
+            window: As in ``Call``.
+
+        Returns:
+            For ``Part.schedule``.
+        """
+        ...
+
+
 class KernelAttention:
     """Writes keys and values into their cells, and leaves the rest to a kernel.
 
@@ -45,14 +66,22 @@ class KernelAttention:
         windows: Of each layer, 0 for the whole past; none at all if empty.
         call: The kernel.
         splits: It wants decodes and chunks in calls of their own.
+        schedule: Of steps of decodes, if the kernel takes that.
     """
 
     def __init__(
-        self, cache: KvCache, windows: tuple[int, ...], call: Call, *, splits: bool
+        self,
+        cache: KvCache,
+        windows: tuple[int, ...],
+        call: Call,
+        *,
+        splits: bool,
+        schedule: Schedule | None = None,
     ) -> None:
         self.cache = cache
         self.windows = windows or (0,) * len(cache.keys)
         self.call = call
+        self.schedule = schedule
         self._cut = halves if splits else whole
 
     def prepare(self, batch: AttentionBatch) -> "KernelStep":
@@ -81,6 +110,9 @@ class KernelStep:
         self._backend = backend
         self._cells = cells
         self._parts = parts
+        self._layer = -1
+        # By the part's first token and the window.
+        self._scheduled: dict[tuple[int, int], Part] = {}
 
     def attend(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
@@ -89,8 +121,26 @@ class KernelStep:
         cache, window = self._backend.cache, self._backend.windows[layer]
         cache.write(layer, self._cells, k, v)
         keys, values = cache.keys[layer], cache.values[layer]
-        outs = [
-            self._backend.call(q[part.tokens], keys, values, part, window)
-            for part in self._parts
-        ]
+        if layer <= self._layer:
+            # The layers begin anew: a static step may have other rows by now, and a
+            # captured one must have its schedule computed by the graph.
+            self._scheduled.clear()
+        self._layer = layer
+        outs: list[torch.Tensor] = []
+        for part in self._parts:
+            some = q[part.tokens]
+            part = self._schedule(some, keys, part, window)
+            outs.append(self._backend.call(some, keys, values, part, window))
         return outs[0] if len(outs) == 1 else torch.cat(outs)
+
+    def _schedule(
+        self, q: torch.Tensor, keys: torch.Tensor, part: Part, window: int
+    ) -> Part:
+        schedule = self._backend.schedule
+        if schedule is None or part.max_q > 1:
+            return part
+        key = part.tokens.start, window
+        if key not in self._scheduled:
+            made = schedule(q, keys, part, window)
+            self._scheduled[key] = replace(part, schedule=made)
+        return self._scheduled[key]

@@ -22,6 +22,7 @@ class Part:
         tables: [rows, pages] int32: block tables, wide enough for the longest row.
         max_q: At least every count.
         max_k: At least every length.
+        schedule: What the kernel's own scheduler said of it, if anybody asked.
     """
 
     tokens: slice
@@ -32,6 +33,7 @@ class Part:
     tables: torch.Tensor
     max_q: int
     max_k: int
+    schedule: torch.Tensor | None = None
 
     @classmethod
     def fixed(cls, tensors: StepTensors, page_size: int) -> "Part":

@@ -8,16 +8,27 @@ import pytest
 import torch
 
 from legato.gpu.attention import ATTENTION_BACKENDS, AttentionBackend, KvCache
-from legato.gpu.attention.flash import flash_2, flash_3
+from legato.gpu.attention.flash import flash_2, flash_3, schedule_3
 from legato.gpu.attention.gather import gather
-from legato.gpu.attention.kernel import Call, CapturableKernel, KernelAttention
+from legato.gpu.attention.kernel import (
+    Call,
+    CapturableKernel,
+    KernelAttention,
+    Schedule,
+)
 from legato.gpu.attention.native import native_or
 from legato.gpu.attention.offer import Builder, Offer
 from legato.gpu.attention.paged import PagedAttention
 from legato.gpu.attention.reference import ReferenceAttention
 from legato.gpu.attention.varlen import varlen
 
-from .emulated import Varlen, flash_2_varlen, flash_2_with_kvcache, flash_3_with_kvcache
+from .emulated import (
+    Varlen,
+    flash_2_varlen,
+    flash_2_with_kvcache,
+    flash_3_scheduler_metadata,
+    flash_3_with_kvcache,
+)
 from .scene import Scene
 
 CPU = torch.device("cpu")
@@ -47,12 +58,16 @@ WIDTHS = (16, 64, 80, 128, 256)
 
 
 def over(
-    call: Call, *, splits: bool, kind: type[KernelAttention] = CapturableKernel
+    call: Call,
+    *,
+    splits: bool,
+    kind: type[KernelAttention] = CapturableKernel,
+    schedule: Schedule | None = None,
 ) -> Builder:
     def build(
         cache: KvCache, num_heads: int, windows: tuple[int, ...] = ()
     ) -> AttentionBackend:
-        return kind(cache, windows, call, splits=splits)
+        return kind(cache, windows, call, splits=splits, schedule=schedule)
 
     return build
 
@@ -61,6 +76,14 @@ FLASH_2 = flash_2(flash_2_with_kvcache, flash_2_varlen)
 EMULATED = {
     "flash 2": (over(FLASH_2, splits=True), (256, 512), WIDTHS),
     "flash 3": (over(flash_3(flash_3_with_kvcache), splits=False), (8, 128), WIDTHS),
+    "flash 3, scheduled": (
+        over(
+            flash_3(flash_3_with_kvcache),
+            splits=False,
+            schedule=schedule_3(flash_3_scheduler_metadata),
+        ),
+        *((8, 128), WIDTHS),
+    ),
     "varlen FA2": (
         over(varlen(Varlen("FA2"), has_cu_k=True), splits=True),
         (256, 512),

@@ -9,7 +9,12 @@ from legato.gpu.attention import Geometry, available, flash, varlen
 from legato.gpu.attention.offer import Offer
 from legato.gpu.attention.trial import find_fault
 
-from .emulated import flash_2_varlen, flash_2_with_kvcache, flash_3_with_kvcache
+from .emulated import (
+    flash_2_varlen,
+    flash_2_with_kvcache,
+    flash_3_scheduler_metadata,
+    flash_3_with_kvcache,
+)
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 HALF = Geometry(4, 2, 64, torch.float16, (0, 4096))
@@ -28,15 +33,16 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_the_newest_that_the_device_runs_is_taken(machine: SimpleNamespace) -> None:
     machine.installed = {"flash_attn", "flash_attn_interface"}
-    third, second = flash.look(CUDA)
+    third, plain, second = flash.look(CUDA)
     machine.capability = (8, 9)
     (ada,) = flash.look(CUDA)
     assert isinstance(third, Offer)
+    assert isinstance(plain, Offer)
     assert isinstance(second, Offer)
     assert isinstance(ada, Offer)
     assert "FlashAttention 3" in third.what
     assert "FlashAttention 2" in ada.what
-    assert third.rank > second.rank == ada.rank
+    assert third.rank > plain.rank > second.rank == ada.rank
     assert (ada.page_size, ada.page_multiple) == (256, 256)
     assert third.page_multiple == 1
 
@@ -83,7 +89,11 @@ def test_the_functions_of_the_packages_are_called_as_they_ask() -> None:
     second = flash.offer_2(lambda name: {"flash_attn": module}[name])
     assert find_fault(second, HALF, CPU, second.page_size) == ""
     module = SimpleNamespace(flash_attn_with_kvcache=flash_3_with_kvcache)
-    third = flash.offer_3(lambda name: {"flash_attn_interface": module}[name])
+    imported = {"flash_attn_interface": module}.__getitem__
+    third, plain = flash.offer_3(imported), flash.offer_3(imported, schedules=False)
+    assert "get_scheduler_metadata" in find_fault(third, HALF, CPU, third.page_size)
+    assert find_fault(plain, HALF, CPU, third.page_size) == ""
+    module.get_scheduler_metadata = flash_3_scheduler_metadata
     assert find_fault(third, HALF, CPU, third.page_size) == ""
 
 

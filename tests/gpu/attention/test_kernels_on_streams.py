@@ -12,8 +12,8 @@ import torch
 
 from legato.gpu.assembly import build_runner
 from legato.gpu.attention import choice
-from legato.gpu.attention.flash import flash_2, flash_3
-from legato.gpu.attention.kernel import Call
+from legato.gpu.attention.flash import flash_2, flash_3, schedule_3
+from legato.gpu.attention.kernel import Call, Schedule
 from legato.gpu.attention.offer import Offer
 from legato.gpu.attention.varlen import varlen
 from legato.gpu.checkpoint import ModelConfig, open_checkpoint
@@ -25,7 +25,13 @@ from legato.gpu.settings import RunnerSettings
 from legato.protocol.steps import RowSampling
 
 from .candidates import over
-from .emulated import Varlen, flash_2_varlen, flash_2_with_kvcache, flash_3_with_kvcache
+from .emulated import (
+    Varlen,
+    flash_2_varlen,
+    flash_2_with_kvcache,
+    flash_3_scheduler_metadata,
+    flash_3_with_kvcache,
+)
 
 Kernel = Callable[..., torch.Tensor]
 GREEDY = RowSampling(0.0)
@@ -83,14 +89,20 @@ def torchs(flavour: str, *, has_cu_k: bool) -> Call:
     return varlen(opaque(Varlen(flavour)), has_cu_k=has_cu_k)
 
 
+FLASH_3 = flash_3(opaque(flash_3_with_kvcache))
 KERNELS: dict[str, tuple[Call, bool, int]] = {
     "flash 2": (
         flash_2(opaque(flash_2_with_kvcache), opaque(flash_2_varlen)),
         *(True, 256),
     ),
-    "flash 3": (flash_3(opaque(flash_3_with_kvcache)), False, 8),
+    "flash 3": (FLASH_3, False, 8),
+    "flash 3, scheduled": (FLASH_3, False, 8),
     "varlen FA2": (torchs("FA2", has_cu_k=True), True, 256),
     "varlen FA3": (torchs("FA3", has_cu_k=False), False, 16),
+}
+
+SCHEDULES: dict[str, Schedule] = {
+    "flash 3, scheduled": schedule_3(flash_3_scheduler_metadata)
 }
 
 
@@ -144,7 +156,9 @@ def late_runner(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, windowed: Path
 ) -> Iterator[ModelRunner]:
     call, splits, page_size = KERNELS[request.param]
-    offer = Offer("a kernel", over(call, splits=splits), page_size=page_size)
+    schedule = SCHEDULES.get(request.param)
+    builder = over(call, splits=splits, schedule=schedule)
+    offer = Offer("a kernel", builder, page_size=page_size)
     monkeypatch.setitem(choice.ATTENTION_BACKENDS, "kernel", lambda device: (offer,))
     device, checkpoint = LateDevice(), open_checkpoint(str(windowed))
     held = hold(checkpoint, settings("kernel"), device.torch_device, None)
