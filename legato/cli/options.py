@@ -51,6 +51,13 @@ ENGINE_OPTIONS = (
         help="Precision of weights and cache; auto is int8 on most CPUs.",
     ),
     click.option(
+        "--kv-dtype",
+        type=click.Choice(["auto", "fp8"]),
+        default="auto",
+        show_default=True,
+        help="Numbers of the key-value cache; fp8 takes half the memory of bfloat16.",
+    ),
+    click.option(
         "--threads",
         "num_threads",
         type=click.IntRange(0),

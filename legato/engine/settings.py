@@ -25,6 +25,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         dtype: ``auto``, ``float32``, ``bfloat16``, ``float16``, or ``int8`` for 8-
             and 4-bit weights on a CPU, which is ``auto`` where kernels can be
             compiled for it.
+        kv_dtype: ``auto``, or ``fp8`` for a key-value cache of 8 bits a number.
         attention: ``auto`` or a backend's name.
         num_threads: Threads for the kernels on a CPU; 0 chooses.
         page_size: Tokens in a page of the key-value cache; 0 is what suits the
@@ -57,6 +58,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     placement: Literal["thread", "process"] = "thread"
     device: str = "auto"
     dtype: str = "auto"
+    kv_dtype: str = "auto"
     attention: str = "auto"
     num_threads: int = 0
     page_size: int = 0
@@ -99,6 +101,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         return RunnerSettings(
             device=self.device,
             dtype=self.dtype,
+            kv_dtype=self.kv_dtype,
             attention=self.attention,
             num_threads=self.num_threads,
             page_size=self.page_size,

@@ -21,7 +21,7 @@ from .model.native_decoder import NativeDecoder
 from .model.weights import Progress
 from .parallel.group import Group
 from .parallel.shard import Shard
-from .precision import hold
+from .precision import choose_kv_dtype, hold
 from .profiled import profiled
 from .runner import ModelRunner
 from .settings import RunnerSettings
@@ -65,12 +65,15 @@ def build_runner(
         return profiled(runner, settings, device, rank)
     weights, kernels = held.weights, held.kernels_for(settings.attention)
     dtype = NATIVE_CACHE if kernels else held.dtype
+    kv_dtype = choose_kv_dtype(settings.kv_dtype, dtype)
     if kernels:
+        check_kv_dtype(settings.kv_dtype)
         config = config.without_windows()
-    geometry = find_geometry(config, dtype)
+    geometry = find_geometry(config, dtype, kv_dtype)
     chosen = choose_attention(settings.attention, geometry, device, settings.page_size)
     cache, limits, report = reserve(
-        settings, config, chosen.page_size, dtype, weights.num_bytes, device, group
+        *(settings, config, chosen.page_size, kv_dtype),
+        *(weights.num_bytes, device, group),
     )
     decoder: Forward
     if kernels:
@@ -81,6 +84,19 @@ def build_runner(
         decoder = Decoder(config, weights, attention, limits.max_context)
     runner = TorchRunner(decoder, cache, limits, report + held.report, group)
     return profiled(runner, settings, device, rank)
+
+
+def check_kv_dtype(name: str) -> None:
+    """Refuse what the compiled kernels do not read.
+
+    Raises:
+        InvalidSetting: Says what does.
+    """
+    if name != "auto":
+        raise InvalidSetting(
+            f"kv_dtype {name} is not for the compiled kernels; choose attention paged, "
+            "or kv_dtype auto"
+        )
 
 
 def reserve(

@@ -17,10 +17,18 @@ STEP_TOKENS = {"cpu": 128, "cuda": 512}
 DECODE_WEIGHT = {"cpu": 2.0, "cuda": 0.0}
 
 
-def find_geometry(config: ModelConfig, dtype: torch.dtype) -> Geometry:
-    """Say what a model asks of attention."""
+def find_geometry(
+    config: ModelConfig, dtype: torch.dtype, kv_dtype: torch.dtype | None = None
+) -> Geometry:
+    """Say what a model asks of attention; without a type of its own the cache has its.
+
+    Args:
+        config: The model's shape.
+        dtype: Of queries, keys and values.
+        kv_dtype: Of the cache.
+    """
     heads = config.num_heads, config.num_kv_heads, config.head_dim
-    return Geometry(*heads, dtype, config.windows)
+    return Geometry(*heads, dtype, config.windows, kv_dtype or dtype)
 
 
 def cell_bytes(config: ModelConfig, dtype: torch.dtype) -> int:

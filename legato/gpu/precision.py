@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from ..protocol.errors import InvalidSetting
+from .attention.cache import FP8
 from .checkpoint import Checkpoint
 from .model import DecoderWeights, load_weights
 from .model.packed import load_packed_weights
@@ -137,6 +138,16 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
         "int8": torch.float32,
     }
     return dtypes[name]
+
+
+def choose_kv_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
+    """Resolve the type of keys and values in the cache.
+
+    Args:
+        name: As set.
+        dtype: Of those that are computed.
+    """
+    return FP8 if name == "fp8" else dtype
 
 
 def has_native_bf16() -> bool:

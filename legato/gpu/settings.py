@@ -13,6 +13,7 @@ CHOSEN_BY_ZERO = (
     "kv_bytes",
 )
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
+KV_DTYPES = ("auto", "fp8")
 
 
 class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,9 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
             the checkpoint's own are such; activations of 15 bits in products,
             float32 elsewhere. Where kernels cannot be compiled, or fail their
             self-check, both are as if there were none.
+        kv_dtype: Of keys and values in the cache. ``auto``: as they are computed.
+            ``fp8``: numbers of 8 bits (e4m3, unscaled), for backends that read them;
+            half the memory of bfloat16, and answers that differ.
         attention: A backend by name; ``auto`` is the fastest that runs here.
         num_threads: Of one operator on a CPU; 0 leaves torch's own choice.
         page_size: Tokens in a page; 0 is what suits the attention backend.
@@ -51,6 +55,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str = "auto"
     dtype: str = "auto"
+    kv_dtype: str = "auto"
     attention: str = "auto"
     num_threads: int = 0
     page_size: int = 0
@@ -65,7 +70,8 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     profile_steps: int = 20
 
     def __post_init__(self) -> None:
-        for name, known in (("device", DEVICES), ("dtype", DTYPES)):
+        names = ("device", DEVICES), ("dtype", DTYPES), ("kv_dtype", KV_DTYPES)
+        for name, known in names:
             if getattr(self, name) not in known:
                 raise InvalidSetting(
                     f"{name} {getattr(self, name)!r} is unknown; choose one of "

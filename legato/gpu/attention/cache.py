@@ -9,6 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+FP8 = torch.float8_e4m3fn
+# The largest of its numbers. There are no infinities; what is beyond would be NaN.
+_MOST_FP8 = 448.0
+
 
 class KvCache:
     """The pool's tensors.
@@ -19,7 +23,7 @@ class KvCache:
         page_size: Tokens in a page.
         num_kv_heads: Heads of keys and values.
         head_dim: Width of a head.
-        dtype: Of keys and values.
+        dtype: Of keys and values; in ``FP8`` they are rounded as they are stored.
         device: Where they live.
 
     ``keys`` and ``values`` are [layers, pages, page_size, kv_heads, head_dim]. A *cell*
@@ -59,8 +63,13 @@ class KvCache:
             k: [tokens, kv_heads, head_dim].
             v: The same.
         """
-        self.key_cells[layer].index_copy_(0, cells, k)
-        self.value_cells[layer].index_copy_(0, cells, v)
+        for pool, new in ((self.key_cells, k), (self.value_cells, v)):
+            held = new if new.dtype == pool.dtype else to_fp8(new)
+            bits(pool[layer]).index_copy_(0, cells, bits(held))
+
+    def rounded(self, x: torch.Tensor) -> torch.Tensor:
+        """What is read of numbers that were stored, in their own type."""
+        return x if x.dtype == self.keys.dtype else to_fp8(x).to(x.dtype)
 
     def copy(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Copy whole pages, (source, target), one after the other."""
@@ -73,8 +82,32 @@ class KvCache:
 
         A sequence whose numbers broke may have left NaN there.
         """
-        self.key_cells.index_fill_(1, cells, 0)
-        self.value_cells.index_fill_(1, cells, 0)
+        bits(self.key_cells).index_fill_(1, cells, 0)
+        bits(self.value_cells).index_fill_(1, cells, 0)
+
+
+def to_fp8(x: torch.Tensor) -> torch.Tensor:
+    """Round to 4 bits of exponent and 3 of mantissa; too large becomes the largest."""
+    return x.clamp(-_MOST_FP8, _MOST_FP8).to(FP8)
+
+
+def bits(x: torch.Tensor) -> torch.Tensor:
+    """See numbers that few of torch's operators know as bytes, others as they are."""
+    return x.view(torch.uint8) if x.dtype == FP8 else x
+
+
+def read(pool: torch.Tensor, pages: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Copy pages out of a layer's pool.
+
+    Args:
+        pool: [pages, page_size, kv_heads, head_dim].
+        pages: [n] integers.
+        dtype: Of what comes out.
+
+    Returns:
+        [n, page_size, kv_heads, head_dim].
+    """
+    return bits(pool).index_select(0, pages).view(pool.dtype).to(dtype)
 
 
 def zeros(

@@ -21,24 +21,26 @@ log = logging.getLogger(__name__)
 Look = Callable[[torch.device], tuple[Offer, ...] | str]
 
 
-def on_cpu(what: str, build: Builder) -> Look:
+def on_cpu(what: str, build: Builder, *, reads_fp8: bool = False) -> Look:
     """Offer a backend on CPUs."""
+    found = (Offer(what, build, reads_fp8=reads_fp8),)
 
     def look(device: torch.device) -> tuple[Offer, ...]:
-        return (Offer(what, build),) if device.type == "cpu" else ()
+        return found if device.type == "cpu" else ()
 
     return look
 
 
 def reference(device: torch.device) -> tuple[Offer, ...]:
     """Offer the oracle, anywhere."""
-    return (Offer("plain float32 attention, slow", ReferenceAttention, rank=-1),)
+    what = "plain float32 attention, slow"
+    return (Offer(what, ReferenceAttention, rank=-1, reads_fp8=True),)
 
 
 # Each says what it offers on a device, or why nothing; nothing at all if the device is
 # not of its kind. Among equals the first.
 ATTENTION_BACKENDS: dict[str, Look] = {
-    "paged": on_cpu("torch, page by page", PagedAttention),
+    "paged": on_cpu("torch, page by page", PagedAttention, reads_fp8=True),
     # After paged: who did not ask for kernels need not wait for a compiler.
     "native": on_cpu("compiled kernels", native_or(PagedAttention)),
     "flash": flash.look,

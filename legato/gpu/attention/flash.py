@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .cache import KvCache
+from .cache import FP8, KvCache, to_fp8
 from .kernel import Call, CapturableKernel, Schedule
 from .offer import Offer
 from .part import Part
@@ -78,8 +78,9 @@ def flash_3(with_kvcache: Kernel) -> Call:
         part: Part,
         window: int,
     ) -> torch.Tensor:
-        return with_kvcache(
-            q,
+        # It multiplies numbers of one type: queries are rounded as the keys were.
+        out = with_kvcache(
+            to_fp8(q) if keys.dtype == FP8 else q,
             keys,
             values,
             cache_seqlens=part.lengths,
@@ -90,6 +91,7 @@ def flash_3(with_kvcache: Kernel) -> Call:
             window_size=bounds(window),
             scheduler_metadata=part.schedule,
         )
+        return out.to(q.dtype)
 
     return call
 
@@ -116,7 +118,7 @@ def schedule_3(get_scheduler_metadata: Kernel) -> Schedule:
             num_heads_kv=kv_heads,
             headdim=q.shape[2],
             cache_seqlens=part.lengths,
-            qkv_dtype=q.dtype,
+            qkv_dtype=keys.dtype,
             cu_seqlens_q=part.cu_q,
             page_size=page_size,
             causal=True,
@@ -206,6 +208,7 @@ def offer_3(
         page_size=128,
         dtypes=HALVES,
         head_multiple=8,
+        reads_fp8=True,
         is_tried=True,
         most_head_dim=256,
     )

@@ -8,7 +8,7 @@ is not captured: a graph would copy whole contexts, whatever the rows' lengths.
 import torch
 from torch.nn import functional
 
-from .cache import KvCache
+from .cache import KvCache, read
 from .kernel import KernelAttention
 from .offer import Offer
 from .part import Part
@@ -40,7 +40,7 @@ def gather(
         # [kv_heads, heads of each, tokens, head_dim]: no key is copied for a head.
         grouped = some.view(count, kv_heads, -1, q.shape[2]).permute(1, 2, 0, 3)
         share = (-1, grouped.shape[1], -1, -1)
-        k, v = (_read(pool, pages).transpose(0, 1) for pool in (keys, values))
+        k, v = (_read(pool, pages, q).transpose(0, 1) for pool in (keys, values))
         mask = _seen(queries, k.shape[2], window)
         out = _attend(grouped, k.expand(share), v.expand(share), mask)
         outs.append(out.permute(2, 0, 1, 3).reshape(some.shape))
@@ -55,13 +55,13 @@ def _decode(
     part: Part,
     window: int,
 ) -> torch.Tensor:
-    row_bytes = 2 * tables.shape[1] * keys[0].numel() * keys.element_size()
+    row_bytes = 2 * tables.shape[1] * keys[0].numel() * q.element_size()
     most = max(GATHER_BYTES // row_bytes, 1)
     outs: list[torch.Tensor] = []
     for first in range(0, len(q), most):
         rows = slice(first, first + most)
-        k, v = _read(keys, tables[rows]), _read(values, tables[rows])
-        some = q[rows]
+        some, pages = q[rows], tables[rows]
+        k, v = _read(keys, pages, q), _read(values, pages, q)
         # The query heads of one key head stand as its query positions.
         folded = some.view(len(some), k.shape[1], -1, q.shape[2])
         mask = _seen(part.lengths[rows] - 1, k.shape[2], window)[:, None, None]
@@ -69,10 +69,10 @@ def _decode(
     return torch.cat(outs)
 
 
-def _read(pool: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
-    """Read pages of rows into [rows, kv_heads, positions, head_dim]."""
+def _read(pool: torch.Tensor, tables: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """Read pages of rows into [rows, kv_heads, positions, head_dim], in q's type."""
     _, _, kv_heads, head_dim = pool.shape
-    pages = pool.index_select(0, tables.flatten())
+    pages = read(pool, tables.flatten(), q.dtype)
     return pages.view(len(tables), -1, kv_heads, head_dim).transpose(1, 2)
 
 
@@ -100,4 +100,4 @@ def look(device: torch.device) -> tuple[Offer, ...]:
         return KernelAttention(cache, windows, gather, splits=True)
 
     what = "torch's dot product over gathered pages, slow"
-    return (Offer(what, build, is_tried=True),)
+    return (Offer(what, build, reads_fp8=True, is_tried=True),)

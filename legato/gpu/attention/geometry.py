@@ -14,6 +14,7 @@ class Geometry(msgspec.Struct, frozen=True):
         dtype: Of queries, keys and values.
         windows: For each layer, so many last positions are seen; 0 is all of them.
             Empty: all layers see all.
+        kv_dtype: Of keys and values in the cache; None is ``dtype``.
     """
 
     num_heads: int
@@ -21,3 +22,9 @@ class Geometry(msgspec.Struct, frozen=True):
     head_dim: int
     dtype: torch.dtype
     windows: tuple[int, ...] = ()
+    kv_dtype: torch.dtype | None = None
+
+    @property
+    def held_dtype(self) -> torch.dtype:
+        """Of keys and values in the cache."""
+        return self.kv_dtype or self.dtype

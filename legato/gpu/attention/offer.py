@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from .backend import AttentionBackend
-from .cache import KvCache
+from .cache import FP8, KvCache
 from .geometry import Geometry
 
 Builder = Callable[[KvCache, int, tuple[int, ...]], AttentionBackend]
@@ -26,6 +26,7 @@ class Offer:
         head_multiple: Heads must be a multiple of so many numbers wide.
         most_head_dim: And at most so wide; 0 is any.
         has_windows: Whether layers may have windows.
+        reads_fp8: Whether the cache may be in fp8.
         is_tried: It is not ours, and must show on the device that it is right.
     """
 
@@ -38,6 +39,7 @@ class Offer:
     head_multiple: int = 1
     most_head_dim: int = 0
     has_windows: bool = True
+    reads_fp8: bool = False
     is_tried: bool = False
 
     def refusal(self, geometry: Geometry | None, page_size: int) -> str:
@@ -57,6 +59,8 @@ class Offer:
         if self.dtypes and geometry.dtype not in self.dtypes:
             known = " and ".join(map(name_of, self.dtypes))
             return f"{name_of(geometry.dtype)}; it computes in {known}"
+        if geometry.held_dtype == FP8 and not self.reads_fp8:
+            return "keys and values in fp8"
         width, most = geometry.head_dim, self.most_head_dim
         if width % self.head_multiple or (most and width > most):
             return (

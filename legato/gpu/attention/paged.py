@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from .batch import AttentionBatch
-from .cache import KvCache
+from .cache import FP8, KvCache, read
 from .tensors import Ints
 
 # Keys of one gather: more would fall out of the cache between gather and use.
@@ -106,13 +106,15 @@ class DecodeGroup:
         places = np.arange(width * size) - lengths[:, None]
         seen = {w: (places < 0) & (places >= -w) if w else places < 0 for w in windows}
         whole = len(rows) == len(batch.counts)
+        # fp8 has no infinity; who attends in another type than this converts.
+        dtype = torch.float32 if cache.keys.dtype == FP8 else cache.keys.dtype
         return cls(
             None if whole else torch.asarray(rows),
             torch.asarray(tables.ravel()),
             {
-                window: torch.asarray(np.where(some, 0.0, -np.inf)).to(
-                    cache.keys.dtype
-                )[:, None, None]
+                window: torch.asarray(np.where(some, 0, -np.inf)).to(dtype)[
+                    :, None, None
+                ]
                 for window, some in seen.items()
             },
         )
@@ -166,6 +168,8 @@ class PagedStep:
     ) -> torch.Tensor:
         """As the interface says."""
         self.cache.write(layer, self.cells, k, v)
+        # As later steps read them: an answer must not depend on how a prompt was cut.
+        k, v = self.cache.rounded(k), self.cache.rounded(v)
         if len(self.groups) == 1 and self.groups[0].rows is None:
             return self._decode(layer, q, self.groups[0])
         out = torch.empty_like(q)
@@ -183,11 +187,11 @@ class PagedStep:
 
     def _decode(self, layer: int, q: torch.Tensor, group: DecodeGroup) -> torch.Tensor:
         rows = len(q)
-        keys, values = self._gather(layer, group.pages, rows)
+        keys, values = self._gather(layer, group.pages, rows, q.dtype)
         # The query heads of one kv head stand as its query positions: no copies of
         # keys for each of them.
         folded = q.view(rows, keys.shape[1], -1, q.shape[2])
-        mask = group.masks[self.windows[layer]]
+        mask = group.masks[self.windows[layer]].to(q.dtype)
         out, _ = flash(folded, keys, values, mask=mask)
         return out.reshape(q.shape)
 
@@ -208,7 +212,7 @@ class PagedStep:
         values = v.permute(1, 0, 2)[:, None].expand(share)
         out, weight = flash(grouped, keys, values, causal=True)
         if chunk.pages is not None:
-            keys, values = self._gather(layer, chunk.pages, 1)
+            keys, values = self._gather(layer, chunk.pages, 1, q.dtype)
             keys = keys[0, :, None, : chunk.history]
             values = values[0, :, None, : chunk.history]
             share = (-1, heads // kv_heads, -1, -1)
@@ -231,7 +235,7 @@ class PagedStep:
         first = chunk.history
         if chunk.pages is not None:
             page = max(chunk.history - window + 1, 0) // size
-            past = self._gather(layer, chunk.pages[page:], 1)
+            past = self._gather(layer, chunk.pages[page:], 1, q.dtype)
             seen = chunk.history - page * size
             keys = torch.cat([past[0][0, :, :seen], keys], 1)
             values = torch.cat([past[1][0, :, :seen], values], 1)
@@ -247,13 +251,13 @@ class PagedStep:
         return out.permute(2, 0, 1, 3).reshape(q.shape)
 
     def _gather(
-        self, layer: int, pages: torch.Tensor, rows: int
+        self, layer: int, pages: torch.Tensor, rows: int, dtype: torch.dtype
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Read pages of rows into [rows, kv_heads, positions, head_dim] views."""
         heads, head_dim = self.cache.keys.shape[3:]
         shape = (rows, -1, heads, head_dim)
-        keys = self.cache.keys[layer].index_select(0, pages).view(shape)
-        values = self.cache.values[layer].index_select(0, pages).view(shape)
+        keys = read(self.cache.keys[layer], pages, dtype).view(shape)
+        values = read(self.cache.values[layer], pages, dtype).view(shape)
         return keys.transpose(1, 2), values.transpose(1, 2)
 
 

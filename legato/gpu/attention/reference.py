@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from .batch import AttentionBatch
-from .cache import KvCache
+from .cache import KvCache, read
 from .static import StaticStep
 from .tensors import StepTensors
 
@@ -100,8 +100,8 @@ class ReferenceStep:
     ) -> torch.Tensor:
         cache, window = self._backend.cache, self._backend.windows[layer]
         count, heads, head_dim = q.shape
-        keys = cache.keys[layer].index_select(0, row.pages).flatten(0, 1).float()
-        values = cache.values[layer].index_select(0, row.pages).flatten(0, 1).float()
+        keys = read(cache.keys[layer], row.pages, torch.float32).flatten(0, 1)
+        values = read(cache.values[layer], row.pages, torch.float32).flatten(0, 1)
         places = torch.arange(len(keys), device=q.device)
         queries = row.length - count + torch.arange(count, device=q.device)
         hidden = places > queries[:, None]

@@ -22,7 +22,7 @@ from ..limits import (
 from ..memory import PoolSize, mib, size_pool
 from ..model import Decoder
 from ..parallel.group import Group
-from ..precision import Held
+from ..precision import Held, choose_kv_dtype
 from ..settings import RunnerSettings
 from ..tables import Ints
 from .device import Device
@@ -76,12 +76,13 @@ class _Building:
         where = device.torch_device
         self.config, self.held, self.settings = config, held, settings
         self.device, self.group = device, group
-        self.geometry = find_geometry(config, held.dtype)
+        self.kv_dtype = choose_kv_dtype(settings.kv_dtype, held.dtype)
+        self.geometry = find_geometry(config, held.dtype, self.kv_dtype)
         self.chosen: Availability = choose_attention(
             settings.attention, self.geometry, where, settings.page_size
         )
         self.page_size = self.chosen.page_size
-        self.page_bytes = self.page_size * cell_bytes(config, held.dtype)
+        self.page_bytes = self.page_size * cell_bytes(config, self.kv_dtype)
         self.most_tokens = settings.max_step_tokens or STEP_TOKENS[where.type]
 
     def build(self) -> StreamRunner:
@@ -136,8 +137,8 @@ class _Building:
         return size if self.group is None else size.shared(self.group)
 
     def _cache(self, pool: PoolSize) -> KvCache:
-        dtype, where = self.held.dtype, self.device.torch_device
-        return build_cache(self.config, self.page_size, pool, dtype, where)
+        where = self.device.torch_device
+        return build_cache(self.config, self.page_size, pool, self.kv_dtype, where)
 
     def _decoder(self, attention: AttentionBackend, max_context: int) -> Decoder:
         return Decoder(self.config, self.held.weights, attention, max_context)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from legato.gpu.attention import ATTENTION_BACKENDS, AttentionBackend, KvCache
+from legato.gpu.attention.cache import FP8
 from legato.gpu.attention.flash import flash_2, flash_3, schedule_3
 from legato.gpu.attention.gather import gather
 from legato.gpu.attention.kernel import (
@@ -45,6 +46,8 @@ class Candidate:
     page_sizes: Sequence[int] = (1, 4, 16)
     longest: int = 70
     device: torch.device = field(default=CPU)
+    kv_dtype: torch.dtype | None = None
+    rounds_queries: bool = False
 
     def build(self, scene: Scene, windows: tuple[int, ...]) -> AttentionBackend:
         return self.builder(scene.cache, scene.num_heads, windows)
@@ -111,9 +114,17 @@ class OnGpu:
     longest = 600
     device = torch.device("cuda", 0)
 
-    def __init__(self, name: str, place: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: int = 0,
+        kv_dtype: torch.dtype | None = None,
+        rounds_queries: bool = False,
+    ) -> None:
         self.name = name
         self.place = place
+        self.kv_dtype = kv_dtype
+        self.rounds_queries = rounds_queries
 
     @cached_property
     def offer(self) -> Offer:
@@ -122,6 +133,8 @@ class OnGpu:
             pytest.skip(offers)
         if self.place >= len(offers):
             pytest.skip(f"{self.name} has {len(offers)} packages here")
+        if self.kv_dtype is FP8 and not offers[self.place].reads_fp8:
+            pytest.skip(f"{offers[self.place].what} reads no fp8")
         return offers[self.place]
 
     @property
@@ -140,7 +153,8 @@ class OnGpu:
         return self.offer.build(scene.cache, scene.num_heads, windows)
 
     def __str__(self) -> str:
-        return f"{self.name} {self.place} on cuda"
+        kind = ", fp8" if self.kv_dtype else ""
+        return f"{self.name} {self.place} on cuda{kind}"
 
 
 CANDIDATES = [
@@ -148,6 +162,18 @@ CANDIDATES = [
     Candidate("paged", PagedAttention),
     Candidate("native", native_or(PagedAttention)),
     Candidate("gather", over(gather, splits=True, kind=KernelAttention)),
+    Candidate("reference, fp8", ReferenceAttention, kv_dtype=FP8),
+    Candidate("paged, fp8", PagedAttention, kv_dtype=FP8),
+    Candidate(
+        "gather, fp8", over(gather, splits=True, kind=KernelAttention), kv_dtype=FP8
+    ),
+    Candidate(
+        "flash 3, emulated, fp8",
+        EMULATED["flash 3, scheduled"][0],
+        *(HALVES, WIDTHS, (8, 128), 600),
+        kv_dtype=FP8,
+        rounds_queries=True,
+    ),
     *(
         Candidate(f"{name}, emulated", builder, HALVES, widths, sizes, 600)
         for name, (builder, sizes, widths) in EMULATED.items()
@@ -161,6 +187,8 @@ CANDIDATES = [
             OnGpu("varlen", 1),
             OnGpu("gather"),
             OnGpu("reference"),
+            OnGpu("flash", kv_dtype=FP8, rounds_queries=True),
+            OnGpu("gather", kv_dtype=FP8),
         )
     ),
 ]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 HALVES = (torch.float16, torch.bfloat16)
+FP8 = torch.float8_e4m3fn
 
 
 def need(holds: Any, what: str) -> None:
@@ -21,8 +22,13 @@ def need(holds: Any, what: str) -> None:
         raise RuntimeError(what)
 
 
-def check_numbers(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
-    need(q.dtype in HALVES, "only fp16 and bf16")
+def check_numbers(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    also: tuple[torch.dtype, ...] = (),
+) -> None:
+    need(q.dtype in (*HALVES, *also), "only fp16 and bf16")
     need(q.dtype == k.dtype == v.dtype, "q, k and v of one dtype")
     need(q.device == k.device == v.device, "q, k and v on one device")
     for one in (q, k, v):
@@ -95,7 +101,7 @@ def attend(
         weights = scores.masked_fill(~seen, -torch.inf).softmax(-1).nan_to_num(0.0)
         out[first : first + count] = torch.einsum("hqk,khd->qhd", weights, values)
         first += count
-    return out.to(q.dtype)
+    return out.to(torch.bfloat16 if q.dtype == FP8 else q.dtype)
 
 
 def flash_2_with_kvcache(
@@ -192,9 +198,10 @@ def packed(
     multiple: int,
     cu_k: torch.Tensor | None,
     most_k: int,
+    also: tuple[torch.dtype, ...] = (),
 ) -> torch.Tensor:
     need(q.dim() == 3, "q: tokens, heads, dim")
-    check_numbers(q, k, v)
+    check_numbers(q, k, v, also)
     rows = len(cu_q) - 1
     need(rows > 0, "at least one row")
     need(isinstance(most_q, int) and isinstance(most_k, int), "maxima as integers")
@@ -274,6 +281,7 @@ def flash_3_with_kvcache(
         multiple=1,
         cu_k=None,
         most_k=page_table.shape[1] * k_cache.shape[1],
+        also=(FP8,),
     )
 
 

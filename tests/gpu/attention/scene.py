@@ -72,6 +72,8 @@ class Scene:
         page_size: int = 4,
         window: int = 0,
         dtype: torch.dtype = torch.float32,
+        kv_dtype: torch.dtype | None = None,
+        rounds_queries: bool = False,
         device: torch.device | None = None,
         seed: int = 0,
         spare_pages: int = 3,
@@ -84,7 +86,8 @@ class Scene:
 
         starts, counts = np.array(rows, np.int64).T
         cache, tables, spare = pool(
-            starts + counts, page_size, spare_pages, kv_heads, head_dim, dtype, seed
+            *(starts + counts, page_size, spare_pages, kv_heads, head_dim),
+            *(kv_dtype or dtype, seed),
         )
         q, k, v, want = [], [], [], []
         for (start, count), table in zip(rows, tables, strict=True):
@@ -96,7 +99,9 @@ class Scene:
             q.append(normal(count, kv_heads * group))
             k.append(keys[start:])
             v.append(values[start:])
-            want.append(dense(q[-1].float(), keys.float(), values.float(), window))
+            past = (cache.rounded(one).float() for one in (keys, values))
+            asked = cache.rounded(q[-1]) if rounds_queries else q[-1]
+            want.append(dense(asked.float(), *past, window))
         cache.keys, cache.values = cache.keys.to(device), cache.values.to(device)
         shape = cache.key_cells.shape
         cache.key_cells, cache.value_cells = (
@@ -125,7 +130,8 @@ class Scene:
         torch.testing.assert_close(
             got.float(), self.want, atol=tolerance, rtol=tolerance
         )
-        assert not self.cache.keys[0].nan_to_num().any(), "another layer was written"
+        other = self.cache.keys[0].float()
+        assert not other.nan_to_num().any(), "another layer was written"
 
 
 def pool(

@@ -42,6 +42,8 @@ def test_a_step_attends_as_dense_attention_does(
         window=window,
         dtype=data.draw(st.sampled_from(candidate.dtypes)),
         device=candidate.device,
+        kv_dtype=candidate.kv_dtype,
+        rounds_queries=candidate.rounds_queries,
         seed=seed,
     )
     scene.check(scene.attend(candidate.build(scene, (0, window))))
@@ -69,6 +71,8 @@ def test_a_static_step_refilled_attends_as_a_fresh_one(
         window=window,
         dtype=data.draw(st.sampled_from(candidate.dtypes)),
         device=candidate.device,
+        kv_dtype=candidate.kv_dtype,
+        rounds_queries=candidate.rounds_queries,
         seed=seed,
     )
     backend = candidate.build(scene, (0, window))
@@ -105,6 +109,8 @@ def test_a_captured_step_attends_to_the_rows_it_is_filled_with(
         window=window,
         dtype=torch.bfloat16,
         device=candidate.device,
+        kv_dtype=candidate.kv_dtype,
+        rounds_queries=candidate.rounds_queries,
     )
     backend = candidate.build(scene, (0, window))
     assert isinstance(backend, CapturableAttention)
@@ -129,6 +135,8 @@ def test_a_static_step_refuses_what_does_not_fit(candidate: Candidate) -> None:
         dtype=candidate.dtypes[0],
         head_dim=candidate.head_dims[0],
         device=candidate.device,
+        kv_dtype=candidate.kv_dtype,
+        rounds_queries=candidate.rounds_queries,
     )
     backend = candidate.build(scene, ())
     if not isinstance(backend, CapturableAttention):
@@ -154,5 +162,7 @@ def test_whatever_follows_a_rows_end_is_not_seen(
         dtype=candidate.dtypes[0],
         head_dim=candidate.head_dims[0],
         device=candidate.device,
+        kv_dtype=candidate.kv_dtype,
+        rounds_queries=candidate.rounds_queries,
     )
     scene.check(scene.attend(candidate.build(scene, ())))

@@ -1,16 +1,17 @@
 import torch
 
 from legato.gpu.attention import KvCache
+from legato.gpu.attention.cache import FP8
 
 
-def small() -> KvCache:
+def small(dtype: torch.dtype = torch.bfloat16) -> KvCache:
     return KvCache(
         num_layers=2,
         num_pages=4,
         page_size=2,
         num_kv_heads=1,
         head_dim=2,
-        dtype=torch.bfloat16,
+        dtype=dtype,
         device=torch.device("cpu"),
     )
 
@@ -42,3 +43,16 @@ def test_scrubbed_cells_are_zero_in_every_layer() -> None:
     assert cache.keys[:, 1].eq(0).all()
     assert cache.values[:, 1].eq(0).all()
     assert cache.values[:, 0].isnan().all()
+
+
+def test_fp8_rounds_what_is_stored_and_never_makes_a_nan() -> None:
+    cache = small(FP8)
+    k = torch.tensor([[[1e6, -1e6]], [[1.06, 2.0**-9]]])
+    cache.write(0, torch.tensor([3, 4]), k, k)
+    cells = cache.key_cells[0].float()
+    assert cells[[3, 4], 0].tolist() == [[448.0, -448.0], [1.0, 2.0**-9]]
+    assert cache.rounded(k).tolist() == cells[[3, 4]].tolist()
+    cache.copy([(1, 0)])
+    assert cache.keys[0, 0, 1, 0].float().tolist() == [448.0, -448.0]
+    cache.scrub(torch.tensor([3]))
+    assert not cache.key_cells[:, 3].float().any()
