@@ -5,6 +5,9 @@ from typing import Any
 
 from .finding import Finding, Outlook
 
+# Instruction sets that kernels were written for.
+FAST = {"AVX2", "DOTPROD"}
+
 
 def look_ahead(found: Mapping[str, Finding]) -> tuple[Outlook, ...]:
     """Say what ``auto`` comes to on each device; the first is the one it takes."""
@@ -63,7 +66,9 @@ def _no_kernels(kernels: Finding, processor: Finding) -> str:
     if kernels.facts["compiled"]:
         return "" if kernels.facts["vectorised"] else kernels.text
     sets = processor.facts.get("instruction_sets", [])
-    return "" if "AVX2" in sets else "they need AVX2 to be faster than torch"
+    if FAST.intersection(sets):
+        return ""
+    return f"they need {' or '.join(sorted(FAST))} to be faster than torch"
 
 
 def _attention(device: dict[str, Any]) -> tuple[str, tuple[str, ...]]:

@@ -16,11 +16,14 @@ INSTRUCTION_SETS = {
     "BF16": ("avx512_bf16",),
     "AMX": ("amx_tile",),
     "NEON": ("asimd",),
+    "DOTPROD": ("asimddp",),
     "SVE": ("sve",),
     "I8MM": ("i8mm",),
 }
 X86 = ("AVX2", "AVX-512", "VNNI", "BF16", "AMX")
-ARM = ("NEON", "SVE", "I8MM")
+ARM = ("NEON", "DOTPROD", "SVE", "I8MM")
+# Of all of them, which have no file that tells.
+APPLE = {"asimd", "asimddp"}
 
 
 def find_processor(cpuinfo: Path = CPUINFO) -> Finding:
@@ -30,14 +33,17 @@ def find_processor(cpuinfo: Path = CPUINFO) -> Finding:
         key, _, value = line.partition(":")
         fields.setdefault(key.strip(), value.strip())
     flags = set(fields.get("flags", fields.get("Features", "")).split())
+    machine = platform.machine().lower()
+    is_arm = machine in ("aarch64", "arm64")
+    if is_arm and platform.system() == "Darwin":
+        flags |= APPLE
     has = {
         name: any(flag in flags for flag in known)
         for name, known in INSTRUCTION_SETS.items()
     }
     model = fields.get("model name") or platform.processor() or platform.machine()
     cores, usable = os.cpu_count() or 1, usable_cores()
-    machine = platform.machine().lower()
-    wanted = ARM if machine in ("aarch64", "arm64") else X86
+    wanted = ARM if is_arm else X86
     there = [name for name in wanted if has[name]]
     absent = [name for name in wanted if not has[name]]
     parts = [f"{model}, {usable} of {cores} cores usable", ", ".join(there)]

@@ -43,6 +43,26 @@ def test_instruction_sets_are_told_by_the_names_people_use(
     assert found.facts["instruction_sets"] == there.split(", ")
 
 
+def test_arm_is_told_by_its_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    path = tmp_path / "cpuinfo"
+    path.write_text("processor\t: 0\nFeatures\t: fp asimd asimddp sve\n")
+    found = find_processor(path)
+    assert found.facts["instruction_sets"] == ["NEON", "DOTPROD", "SVE"]
+    assert "; no I8MM" in found.text
+
+
+def test_a_mac_has_dot_products_though_no_file_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    found = find_processor(tmp_path / "none")
+    assert found.facts["instruction_sets"] == ["NEON", "DOTPROD"]
+
+
 def test_a_processor_that_nothing_is_known_of_is_told_so(tmp_path: Path) -> None:
     assert "instruction sets unknown" in find_processor(tmp_path / "none").text
 

@@ -21,9 +21,9 @@ inline Eight eight_at(const uint16_t* halves) {
   return Eight(
       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves))));
 #else
-  Eight eight;
-  for (int i = 0; i < 8; ++i) eight[i] = half_to_float(halves[i]);
-  return eight;
+  float floats[8];
+  halves_to_floats(halves, 8, floats);
+  return eight_at(floats);
 #endif
 }
 

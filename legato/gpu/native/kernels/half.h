@@ -5,6 +5,8 @@
 
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 inline float half_to_float(uint16_t half) {
@@ -45,6 +47,9 @@ inline void halves_to_floats(const uint16_t* from, int64_t count, float* to) {
   for (; i + 8 <= count; i += 8)
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(
                                  reinterpret_cast<const __m128i*>(from + i))));
+#elif defined(__aarch64__)
+  for (; i + 4 <= count; i += 4)
+    vst1q_f32(to + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + i))));
 #endif
   for (; i < count; ++i) to[i] = half_to_float(from[i]);
 }
@@ -60,6 +65,13 @@ inline void floats_to_halves(const float* from, int64_t count, uint16_t* to) {
     x = _mm256_max_ps(_mm256_set1_ps(-most), _mm256_min_ps(_mm256_set1_ps(most), x));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
                      _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+  }
+#elif defined(__aarch64__)
+  for (; i + 4 <= count; i += 4) {
+    // Of a NaN the minimum and the maximum are NaN.
+    float32x4_t x = vminq_f32(vld1q_f32(from + i), vdupq_n_f32(most));
+    x = vmaxq_f32(x, vdupq_n_f32(-most));
+    vst1_u16(to + i, vreinterpret_u16_f16(vcvt_f16_f32(x)));
   }
 #endif
   for (; i < count; ++i) {

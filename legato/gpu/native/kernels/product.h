@@ -10,6 +10,8 @@
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "product_x86.h"
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include "product_neon.h"
 #else
 #include "product_plain.h"
 #endif
