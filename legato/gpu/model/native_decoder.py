@@ -86,7 +86,7 @@ class NativeDecoder:
         rows = RowArrays(batch)
         step = Step(
             rows.structure,
-            *(len(ids), len(sampling)),
+            *(len(ids), len(sampling), scoring is not None),
             *map(address, (batch.positions, batch.cells, sampling, x, logits)),
         )
         self._kernels.forward(self._decoder, ctypes.byref(step))

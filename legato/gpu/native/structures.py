@@ -79,7 +79,7 @@ class Step(ctypes.Structure):
 
     _fields_ = (
         ("batch", Batch),
-        *((name, Int) for name in ("tokens", "samples")),
+        *((name, Int) for name in ("tokens", "samples", "whole")),
         *(
             (name, Address)
             for name in ("positions", "cells", "sampling", "x", "logits")

@@ -55,7 +55,7 @@ inline int64_t decode(Decoder& decoder, const Decodes& to) {
     model.embedding.look_up(slots.future[slot], x.data() + row * model.hidden);
   }
   Batch batch{starts.data(), ones.data(), places.data(), tables.data(), count, width};
-  decoder.forward({batch, count, count, starts.data(), cells.data(), places.data(),
+  decoder.forward({batch, count, count, true, starts.data(), cells.data(), places.data(),
                    x.data(), logits.data()});
   decoder.pool().run(count, [&, logits = logits.data()](int64_t row) {
     int64_t slot = to.rows[row], output = slots.ends[slot] - slots.prompts[slot];

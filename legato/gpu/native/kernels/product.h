@@ -52,6 +52,7 @@ void tiles_product(const Weights& w, int64_t tile, int64_t last, const Activatio
 
 inline void product(Pool& pool, const Weights& w, const Activations& x,
                     const Output& out) {
+  if (!x.rows) return;
   int64_t tiles = w.tiles();
   // Four items a thread: a thread that lost its core leaves the rest to others.
   int64_t items = std::min<int64_t>(tiles, pool.size() > 1 ? pool.size() * 4 : 1);

@@ -54,8 +54,9 @@ struct Model {
 struct Step {
   Batch batch;
   int64_t tokens, samples;
+  int64_t whole;  // whether all tokens go through all layers, not only who samples
   const int64_t *positions, *cells;  // [tokens]
-  const int64_t* sampling;           // [samples]
+  const int64_t* sampling;           // [samples], ascending
   float* x;                          // [tokens][hidden]: embedded, then overwritten
   float* logits;                     // [samples][vocab]
 };
@@ -69,19 +70,33 @@ class Decoder {
 
   void forward(const Step& step) {
     reserve(step);
+    Going going{step.batch, step.tokens, nullptr};
     for (int64_t index = 0; index < model_.num_layers; ++index) {
-      attend_layer(step, index);
-      feed(step, model_.layers[index]);
+      const Layer& layer = model_.layers[index];
+      Cache cache = cache_of(index);
+      remember(step, layer, cache);
+      if (index == model_.num_layers - 1 && !step.whole) going = sampling_of(step);
+      attend(pool_, cache, going.batch, wide_.data(), layer.qkv.outs, model_.heads,
+             attended_.data());
+      output(step.x, going, layer);
+      feed(step.x, going.count, layer);
     }
     auto x = activations(model_.head, step.samples);
     rows(step.samples, [&](int64_t row) {
-      quantize_norm(x, row, step.x + step.sampling[row] * model_.hidden,
-                    model_.final_norm);
+      int64_t at = going.at ? row : step.sampling[row];
+      quantize_norm(x, row, step.x + at * model_.hidden, model_.final_norm);
     });
     product(pool_, model_.head, x, {step.logits, model_.head.outs, false});
   }
 
  private:
+  // Tokens that go on once keys and values are stored.
+  struct Going {
+    Batch batch;
+    int64_t count;
+    const int64_t* at;  // [count] where they stand among the step's, or null: as all do
+  };
+
   // Tokens of one item: enough work to be worth waking a thread.
   static constexpr int64_t kTokens = 8;
 
@@ -122,14 +137,17 @@ class Decoder {
     to.quantize(row, normed.data(), model_.hidden);
   }
 
-  void attend_layer(const Step& step, int64_t index) {
-    const Layer& layer = model_.layers[index];
-    int64_t width = model_.heads * model_.cache.head_dim, qkv = layer.qkv.outs;
+  Cache cache_of(int64_t index) const {
     Cache cache = model_.cache;
     int64_t shift = index * model_.cells * cache.kv_heads * cache.head_dim;
     shift *= cache.halves ? sizeof(uint16_t) : sizeof(float);
     cache.keys = static_cast<char*>(cache.keys) + shift;
     cache.values = static_cast<char*>(cache.values) + shift;
+    return cache;
+  }
+
+  void remember(const Step& step, const Layer& layer, const Cache& cache) {
+    int64_t qkv = layer.qkv.outs;
     auto x = activations(layer.qkv, step.tokens);
     rows(step.tokens, [&](int64_t row) {
       quantize_norm(x, row, step.x + row * model_.hidden, layer.input_norm);
@@ -138,12 +156,40 @@ class Decoder {
     rows(step.tokens, [&](int64_t row) {
       place(step, layer, cache, row, wide_.data() + row * qkv);
     });
-    attend(pool_, cache, step.batch, wide_.data(), qkv, model_.heads, attended_.data());
-    auto attended = activations(layer.output, step.tokens);
-    rows(step.tokens, [&](int64_t row) {
-      attended.quantize(row, attended_.data() + row * width, width);
+  }
+
+  // Of the last layer's other tokens nothing is wanted but keys and values. Those that
+  // sample are the last of their rows.
+  Going sampling_of(const Step& step) {
+    const Batch& all = step.batch;
+    size_t count = size_t(step.samples), width = size_t(all.table_width);
+    starts_.resize(count);
+    ones_.assign(count, 1);
+    tables_.resize(count * width);
+    int64_t row = 0;
+    for (size_t i = 0; i < count; ++i) {
+      while (all.firsts[row] + all.counts[row] <= step.sampling[i]) ++row;
+      starts_[i] = all.starts[row] + step.sampling[i] - all.firsts[row];
+      std::copy_n(all.tables + row * all.table_width, width, &tables_[i * width]);
+    }
+    return {{starts_.data(), ones_.data(), step.sampling, tables_.data(), step.samples,
+             all.table_width},
+            step.samples,
+            step.sampling};
+  }
+
+  // Those that go on move together.
+  void output(float* x, const Going& going, const Layer& layer) {
+    int64_t width = model_.heads * model_.cache.head_dim;
+    for (int64_t row = 0; going.at && row < going.count; ++row)
+      std::memmove(x + row * model_.hidden, x + going.at[row] * model_.hidden,
+                   size_t(model_.hidden) * sizeof(float));
+    auto attended = activations(layer.output, going.count);
+    rows(going.count, [&](int64_t row) {
+      int64_t at = going.at ? going.at[row] : row;
+      attended.quantize(row, attended_.data() + at * width, width);
     });
-    product(pool_, layer.output, attended, {step.x, model_.hidden, true});
+    product(pool_, layer.output, attended, {x, model_.hidden, true});
   }
 
   // Norms and rotates a token's queries and keys; stores its keys and values.
@@ -169,25 +215,26 @@ class Decoder {
       std::memcpy(static_cast<float*>(cells) + at, from, width * sizeof(float));
   }
 
-  void feed(const Step& step, const Layer& layer) {
+  void feed(float* x, int64_t count, const Layer& layer) {
     int64_t ffn = model_.ffn;
-    auto x = activations(layer.gate_up, step.tokens);
-    rows(step.tokens, [&](int64_t row) {
-      quantize_norm(x, row, step.x + row * model_.hidden, layer.mlp_norm);
+    auto normed = activations(layer.gate_up, count);
+    rows(count, [&](int64_t row) {
+      quantize_norm(normed, row, x + row * model_.hidden, layer.mlp_norm);
     });
-    product(pool_, layer.gate_up, x, {wide_.data(), 2 * ffn, false});
-    auto gated = activations(layer.down, step.tokens);
-    rows(step.tokens, [&](int64_t row) {
+    product(pool_, layer.gate_up, normed, {wide_.data(), 2 * ffn, false});
+    auto gated = activations(layer.down, count);
+    rows(count, [&](int64_t row) {
       float* gate_up = wide_.data() + row * 2 * ffn;
       gate(gate_up, ffn, gate_up);
       gated.quantize(row, gate_up, ffn);
     });
-    product(pool_, layer.down, gated, {step.x, model_.hidden, true});
+    product(pool_, layer.down, gated, {x, model_.hidden, true});
   }
 
   Model model_;
   Pool pool_;
   std::vector<int16_t> q_;
   std::vector<float> scale_, sum_;
+  std::vector<int64_t> starts_, ones_, tables_;  // of those that sample
   Lines<float> wide_, attended_;
 };
