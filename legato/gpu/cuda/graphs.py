@@ -143,16 +143,20 @@ class StepGraphs:
         Raises:
             InvalidSetting: The device has no room for it; with the numbers.
         """
-        for rows in reversed(self._sampling_sizes):
-            self._note("sampling", rows, lambda rows=rows: self._capture_sampling(rows))
-        for rows in reversed(self._sizes):
-            self._note(
-                "decode",
-                rows,
-                lambda rows=rows: self._capture_decodes(
-                    rows, attention, most_pages, spare_page
-                ),
-            )
+        sampling = self._capture_sampling
+
+        def decodes(rows: int) -> int:
+            return self._capture_decodes(rows, attention, most_pages, spare_page)
+
+        try:
+            for rows in reversed(self._sampling_sizes):
+                self._note("sampling", rows, lambda rows=rows: sampling(rows))
+            for rows in reversed(self._sizes):
+                self._note("decode", rows, lambda rows=rows: decodes(rows))
+        except BaseException:
+            # Graphs refer to their work, and so to the weights: let go of them now.
+            self.clear()
+            raise
 
     def table(self) -> Iterator[str]:
         """What was captured, line by line."""
