@@ -53,6 +53,12 @@ class Bench:
         width = 64 if tiny else 8192
         self.flops_s = product_flops_s(self.device, width, self.dtype)
 
+    def release(self) -> None:
+        """Give the device's memory to whoever comes next."""
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
     def settings(self, slots: int) -> RunnerSettings:
         """Of a runner with so many slots."""
         return RunnerSettings(
@@ -116,10 +122,9 @@ class Bench:
             await engine.wait_idle()
             found = report(answers, before, engine.stats().core)
         prompts = [[5 + n % 200] * 16 for n in range(self.streams)]
+        self.release()
         rival = transformers_tokens_s(SHAPES[name], self.device, prompts, self.tokens)
-        gc.collect()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()  # of the rival's, for the next shape
+        self.release()
         row: Row = {"model": name, "streams": self.streams, "tok_s": found["out_tok_s"]}
         row |= {"busy_share": 1 - found["bubble_share"], "transformers_tok_s": rival}
         show(row)
