@@ -23,13 +23,8 @@ from legato.gpu.attention.paged import PagedAttention
 from legato.gpu.attention.reference import ReferenceAttention
 from legato.gpu.attention.varlen import varlen
 
-from .emulated import (
-    Varlen,
-    flash_2_varlen,
-    flash_2_with_kvcache,
-    flash_3_scheduler_metadata,
-    flash_3_with_kvcache,
-)
+from .emulated import Varlen, flash_2_varlen, flash_2_with_kvcache
+from .emulated_flash_3 import flash_3_scheduler_metadata, flash_3_with_kvcache
 from .scene import Scene
 
 CPU = torch.device("cpu")

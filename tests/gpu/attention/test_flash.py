@@ -9,12 +9,8 @@ from legato.gpu.attention import Geometry, available, flash, varlen
 from legato.gpu.attention.offer import Offer
 from legato.gpu.attention.trial import find_fault
 
-from .emulated import (
-    flash_2_varlen,
-    flash_2_with_kvcache,
-    flash_3_scheduler_metadata,
-    flash_3_with_kvcache,
-)
+from .emulated import flash_2_varlen, flash_2_with_kvcache
+from .emulated_flash_3 import flash_3_scheduler_metadata, flash_3_with_kvcache
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 HALF = Geometry(4, 2, 64, torch.float16, (0, 4096))

@@ -25,13 +25,8 @@ from legato.gpu.settings import RunnerSettings
 from legato.protocol.steps import RowSampling
 
 from .candidates import over
-from .emulated import (
-    Varlen,
-    flash_2_varlen,
-    flash_2_with_kvcache,
-    flash_3_scheduler_metadata,
-    flash_3_with_kvcache,
-)
+from .emulated import Varlen, flash_2_varlen, flash_2_with_kvcache
+from .emulated_flash_3 import flash_3_scheduler_metadata, flash_3_with_kvcache
 
 Kernel = Callable[..., torch.Tensor]
 GREEDY = RowSampling(0.0)
