@@ -94,8 +94,8 @@ def check_kv_dtype(name: str) -> None:
     """
     if name != "auto":
         raise InvalidSetting(
-            f"kv_dtype {name} is not for the compiled kernels; choose attention paged, "
-            "or kv_dtype auto"
+            f"kv_dtype {name} is not for the compiled kernels; choose dtype float32 or "
+            "attention paged, or kv_dtype auto"
         )
 
 

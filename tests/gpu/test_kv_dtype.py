@@ -92,7 +92,7 @@ def test_another_type_is_refused() -> None:
 def test_the_compiled_kernels_refuse_it(tiny_file: Path) -> None:
     if not isinstance(load_kernels(), Kernels):
         pytest.skip("no compiler")
-    with pytest.raises(InvalidSetting, match="choose attention paged, or kv_dtype"):
+    with pytest.raises(InvalidSetting, match="dtype float32 or attention paged"):
         build(tiny_file, dtype="int8")
     runner = build(tiny_file, dtype="int8", attention="paged")
     assert runner.limits.page_bytes == 2 * 2 * 8 * 2 * 16
