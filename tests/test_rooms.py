@@ -72,3 +72,11 @@ def test_a_stray_import_of_mailbox_fails_loudly():
 def test_importing_legato_does_not_wait_for_torch(rooms: str):
     code = f"import sys, {rooms}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "tests")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ["legato.gpu.cuda", "legato.gpu.parallel.crew"])
+def test_a_model_on_a_cpu_imports_nothing_for_other_devices(room: str):
+    code = "import sys, legato.gpu.checkpoint_model; "
+    code += f"assert {room!r} not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "tests")

@@ -6,7 +6,6 @@ from ..protocol.errors import InvalidSetting
 from ..protocol.steps import RunnerLimits
 from .attention import KvCache, choose_attention
 from .checkpoint import Checkpoint, ModelConfig
-from .cuda import CudaDevice, build_stream_runner
 from .limits import (
     build_cache,
     cell_bytes,
@@ -21,7 +20,7 @@ from .model.native_decoder import NativeDecoder
 from .model.weights import Progress
 from .parallel.group import Group
 from .parallel.shard import Shard
-from .precision import choose_kv_dtype, hold
+from .precision import Held, choose_kv_dtype, hold
 from .profiled import profiled
 from .runner import ModelRunner
 from .settings import RunnerSettings
@@ -60,8 +59,7 @@ def build_runner(
     held = hold(checkpoint, settings, device, progress, shard)
     rank = group.rank if group else 0
     if device.type == "cuda":
-        cuda = CudaDevice(device)
-        runner = build_stream_runner(config, held, settings, cuda, group)
+        runner = build_on_cuda(config, held, settings, device, group)
         return profiled(runner, settings, device, rank)
     weights, kernels = held.weights, held.kernels_for(settings.attention)
     dtype = NATIVE_CACHE if kernels else held.dtype
@@ -97,6 +95,24 @@ def check_kv_dtype(name: str) -> None:
             f"kv_dtype {name} is not for the compiled kernels; choose dtype float32 or "
             "attention paged, or kv_dtype auto"
         )
+
+
+def build_on_cuda(
+    config: ModelConfig,
+    held: Held,
+    settings: RunnerSettings,
+    device: torch.device,
+    group: Group | None,
+) -> ModelRunner:
+    """Make a runner for a CUDA device.
+
+    Raises:
+        InvalidSetting: There is no room for what was asked for; with the numbers.
+    """
+    # Only here: a start on a CPU does not wait for what it never uses.
+    from .cuda import CudaDevice, build_stream_runner
+
+    return build_stream_runner(config, held, settings, CudaDevice(device), group)
 
 
 def reserve(

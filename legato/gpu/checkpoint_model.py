@@ -5,7 +5,6 @@ from typing import Any
 from ..protocol.models import TextSource
 from .assembly import build_runner
 from .checkpoint import open_checkpoint
-from .parallel.assembly import build_parallel
 from .runner import ModelRunner
 from .settings import RunnerSettings
 from .source import Progress
@@ -45,6 +44,9 @@ class CheckpointModel:
     def build(self) -> ModelRunner:
         """Load the weights and make the runner, and other ranks beside it if set."""
         if self._settings.tensor_parallel > 1:
+            # Only here: one device does not wait for what several need.
+            from .parallel.assembly import build_parallel
+
             return build_parallel(
                 self._model, self._checkpoint, self._settings, self._progress
             )

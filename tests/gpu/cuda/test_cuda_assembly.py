@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from legato.gpu import assembly
+from legato.gpu import assembly, cuda
 from legato.gpu.checkpoint import ModelConfig, open_checkpoint
 from legato.gpu.cuda.device import Graph, Work
 from legato.gpu.cuda.host_device import HostDevice
@@ -156,8 +156,8 @@ def test_the_device_cuda_steps_on_streams(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(assembly, "hold", hold)
-    monkeypatch.setattr(assembly, "CudaDevice", lambda device: seen.append(device))
-    monkeypatch.setattr(assembly, "build_stream_runner", stop)
+    monkeypatch.setattr(cuda, "CudaDevice", seen.append)
+    monkeypatch.setattr(cuda, "build_stream_runner", stop)
     with pytest.raises(Found):
         assembly.build_runner(
             open_checkpoint(str(tiny_file)), RunnerSettings(device="cuda")
