@@ -112,6 +112,7 @@ wishes = st.builds(
 @example([RowSampling(1.0, top_k=40, top_p=0.5, seed=3)] * 5, 0, 0.0, 500)
 @settings(
     max_examples=150,
+    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
