@@ -51,6 +51,13 @@ ENGINE_OPTIONS = (
         help="Precision of weights and cache; auto is int8 on most CPUs.",
     ),
     click.option(
+        "--activation-bits",
+        type=click.Choice([8, 15]),
+        default=8,
+        show_default=True,
+        help="Of activations in products with 4-bit weights: 15 is exact and slower.",
+    ),
+    click.option(
         "--kv-dtype",
         type=click.Choice(["auto", "fp8"]),
         default="auto",

@@ -71,7 +71,7 @@ def hold(
     """
     kernels = find_kernels(settings, device)
     if isinstance(kernels, Kernels):
-        packed = pack(checkpoint, kernels, progress)
+        packed = pack(checkpoint, kernels, settings.activation_bits, progress)
         if isinstance(packed, DecoderWeights):
             return Held(packed, torch.float32, kernels)
         kernels = packed
@@ -101,7 +101,10 @@ def find_kernels(
 
 
 def pack(
-    checkpoint: Checkpoint, kernels: Kernels, progress: Progress | None
+    checkpoint: Checkpoint,
+    kernels: Kernels,
+    activation_bits: int,
+    progress: Progress | None,
 ) -> DecoderWeights | KernelsUnavailable:
     """Pack weights and try the kernels on them.
 
@@ -113,7 +116,10 @@ def pack(
     """
     threads = torch.get_num_threads()
     packed = load_packed_weights(
-        checkpoint, kernels, num_threads=threads, progress=progress
+        *(checkpoint, kernels),
+        num_threads=threads,
+        activation_bits=activation_bits,
+        progress=progress,
     )
     fault = find_fault(checkpoint, packed, kernels, threads)
     if not fault:

@@ -14,6 +14,7 @@ CHOSEN_BY_ZERO = (
 )
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 KV_DTYPES = ("auto", "fp8")
+ACTIVATION_BITS = (0, 8, 15)
 
 
 class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +25,13 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
         dtype: Of weights, activations and cache. ``auto``: ``int8`` on a CPU for
             which there are kernels, bfloat16 where the device computes in it
             natively, else float32. ``int8``, on a CPU: weights of 8 bits, or 4 where
-            the checkpoint's own are such; activations of 15 bits in products,
+            the checkpoint's own are such; activations of 15 or 8 bits in products,
             float32 elsewhere. Where kernels cannot be compiled, or fail their
             self-check, both are as if there were none.
+        activation_bits: Of activations in products with such weights. 8, which 0
+            stands for: where weights have 4 bits, into the MLP and out of attention
+            of all layers but the first two and the last two; 15 elsewhere. 15: in all
+            products, as good as float32 and slower.
         kv_dtype: Of keys and values in the cache. ``auto``: as they are computed.
             ``fp8``: numbers of 8 bits (e4m3, unscaled), for backends that read them;
             half the memory of bfloat16, and answers that differ.
@@ -55,6 +60,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str = "auto"
     dtype: str = "auto"
+    activation_bits: int = 0
     kv_dtype: str = "auto"
     attention: str = "auto"
     num_threads: int = 0
@@ -77,6 +83,10 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} {getattr(self, name)!r} is unknown; choose one of "
                     f"{', '.join(known)}"
                 )
+        if self.activation_bits not in ACTIVATION_BITS:
+            raise InvalidSetting(
+                f"activation_bits is {self.activation_bits}; choose 8 or 15, or 0 for 8"
+            )
         for name in ("num_slots", "tensor_parallel", "profile_steps"):
             if getattr(self, name) < 1:
                 raise InvalidSetting(f"{name} is {getattr(self, name)}, at least 1")

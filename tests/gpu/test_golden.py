@@ -23,6 +23,13 @@ WANTS = RowSampling(0.0, logprobs=5)
 # By type: where the reference nearly ties, and how far log-probabilities may be off.
 NEAR_TIE = {"float32": 1e-3, "int8": 5e-3}
 TOLERANCE = {"float32": 2e-3, "int8": 5e-2}
+# With activations of 15 bits, and with what is usual.
+TYPES = {
+    "float32": {"dtype": "float32"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "int8": {"dtype": "int8", "activation_bits": 15},
+    "int8, 8 bits": {"dtype": "int8"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,7 @@ def build(smollm2: Path) -> Iterator[Callable[[str], ModelRunner]]:
     def of(dtype: str) -> ModelRunner:
         if dtype not in made:
             checkpoint = open_checkpoint(str(smollm2))
-            settings = RunnerSettings(device="cpu", dtype=dtype, kv_bytes=512 << 20)
+            settings = RunnerSettings(device="cpu", kv_bytes=512 << 20, **TYPES[dtype])
             made[dtype] = build_runner(checkpoint, settings)
             checkpoint.close()
         return made[dtype]
@@ -134,6 +141,31 @@ def test_int8_stays_near_when_led_along_the_references_answer(
     agreed = [got.token == want["id"] for want, got in steps]
     assert sum(divergences) / len(divergences) <= 1e-5
     assert all(agreed)
+
+
+def test_8_bits_of_activations_stay_as_near_as_bfloat16_does(
+    build: Callable[[str], ModelRunner], theatre: SimpleNamespace
+) -> None:
+    if not isinstance(load_kernels(), Kernels):
+        pytest.skip("no C++ compiler")
+    steps = list(led(theatre, build("int8, 8 bits")))
+    divergences = [divergence(want, got) for want, got in steps]
+    agreed = [got.token == want["id"] for want, got in steps]
+    assert sum(divergences) / len(divergences) <= 6e-4
+    assert sum(agreed) / len(agreed) >= 0.97
+
+
+def test_answers_of_8_bits_are_the_same_alone_and_in_chunks_and_batches(
+    build: Callable[[str], ModelRunner], theatre: SimpleNamespace
+) -> None:
+    runner = build("int8, 8 bits")
+    alone = [line_of(theatre, case, 9) for case in CASES]
+    for line in alone:
+        theatre.Stage(runner).play([line])
+    together = [line_of(theatre, case, slot) for slot, case in enumerate(CASES)]
+    theatre.Stage(runner, chunk=13).play(together)
+    for one, other in zip(alone, together, strict=True):
+        assert one.sampled == other.sampled
 
 
 def test_bfloat16_stays_near_when_led_along_the_references_answer(

@@ -11,7 +11,7 @@ class Weights(ctypes.Structure):
 
     _fields_ = (
         *((name, Address) for name in ("blocks", "bias")),
-        *((name, Int) for name in ("outs", "ins", "nibbles")),
+        *((name, Int) for name in ("outs", "ins", "nibbles", "coarse")),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato.gpu.checkpoint import Blocks, GgufType
-from legato.gpu.model.packed import Packer
+from legato.gpu.model.packed import PackedProjection, Packer
 from legato.gpu.native import Kernels, build, load_kernels
 
 
@@ -94,15 +94,75 @@ def test_4_bit_blocks_are_held_exactly_in_4_bits(packer: Packer, rows: int) -> N
     torch.testing.assert_close(projection.apply(x), x @ weight.T, atol=2e-3, rtol=1e-4)
 
 
+def coarsened(weight: torch.Tensor, packer: Packer) -> PackedProjection:
+    projection = packer.pack(weight, None)
+    projection.coarsen()
+    return projection
+
+
+def in_8_bits(x: torch.Tensor) -> torch.Tensor:
+    """What coarse products keep of activations, said in torch."""
+    groups = x.view(len(x), -1, 32)
+    least, most = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    step = (most - least) / 255
+    return (least + step * ((groups - least) / step).round()).view_as(x)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 70])
+def test_coarse_activations_have_256_levels_from_least_to_most(
+    packer: Packer, rows: int
+) -> None:
+    # Away from zero, as activations behind a gate are.
+    weight, x = of_4_bits(rows, 70, 160), normal(9, rows, 160) + 3
+    projection = coarsened(weight, packer)
+    assert projection.is_coarse
+    want = in_8_bits(x) @ weight.T
+    torch.testing.assert_close(projection.apply(x), want, atol=5e-3, rtol=1e-4)
+
+
+def test_coarse_sums_at_their_ends_do_not_overflow(packer: Packer) -> None:
+    weight = of_4_bits(1, 32, 64)
+    ends = torch.tensor([weight.min(), weight.max()])
+    for level in (0, 1):
+        weight = ends[level].repeat(32, 64).clone()
+        weight[:, ::32] = ends[1 - level]  # both ends, so that levels are told apart
+        x = torch.ones(2, 64)
+        x[:, ::32] = -1
+        want = x @ weight.T
+        torch.testing.assert_close(
+            coarsened(weight, packer).apply(x), want, atol=2e-3, rtol=1e-3
+        )
+
+
+@pytest.mark.parametrize(("make", "ins"), [(normal, 64), (of_4_bits, 64)])
+def test_only_weights_of_4_bits_are_coarsened(
+    packer: Packer, make: Callable[..., torch.Tensor], ins: int
+) -> None:
+    assert coarsened(make(2, 40, ins), packer).is_coarse == (make is of_4_bits)
+    # A group that is not whole would be filled up with what is not quite zero.
+    assert not coarsened(make(2, 40, 64)[:, :40], packer).is_coarse
+
+
+def test_constant_activations_are_exact_however_coarse(packer: Packer) -> None:
+    weight = of_4_bits(4, 40, 64)
+    x = torch.tensor([[0.0], [0.7], [-3.0]]).repeat(1, 64)
+    got = coarsened(weight, packer).apply(x)
+    torch.testing.assert_close(got, x @ weight.T, atol=1e-4, rtol=1e-5)
+
+
 def test_other_weights_take_a_byte(packer: Packer) -> None:
     assert packer.pack(normal(0, 64, 160), None).num_bytes == 64 * 160 + 64 * 5 * 2
 
 
-@pytest.mark.parametrize("make", [normal, of_4_bits])
+@pytest.mark.parametrize(
+    ("make", "coarse"), [(normal, False), (of_4_bits, False), (of_4_bits, True)]
+)
 def test_a_row_gets_the_same_bits_in_any_company(
-    packer: Packer, make: Callable[..., torch.Tensor]
+    packer: Packer, make: Callable[..., torch.Tensor], coarse: bool
 ) -> None:
     projection = packer.pack(make(3, 100, 96))
+    if coarse:
+        projection.coarsen()
     x = normal(4, 150, 96)
     together = projection.apply(x)
     for row in (0, 1, 2, 63, 64, 149):
@@ -110,10 +170,13 @@ def test_a_row_gets_the_same_bits_in_any_company(
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+@pytest.mark.parametrize("coarse", [False, True])
 def test_broken_numbers_stay_broken_in_their_row_alone(
-    packer: Packer, broken: float
+    packer: Packer, broken: float, coarse: bool
 ) -> None:
-    projection, x = packer.pack(normal(5, 20, 64), None), normal(6, 3, 64)
+    projection, x = packer.pack(of_4_bits(5, 20, 64), None), normal(6, 3, 64)
+    if coarse:
+        projection.coarsen()
     want = projection.apply(x)
     x[1, 40] = broken
     got = projection.apply(x)
@@ -131,11 +194,11 @@ def test_a_processor_without_vectors_gets_the_same_numbers(
     plain = Packer(Kernels(ctypes.CDLL(str(library))), 2)
     for weight in (normal(3, 50, 100), of_4_bits(3, 50, 96)):
         x = normal(4, 7, weight.shape[1])
-        want, got = (
-            packer.pack(weight, None).apply(x),
-            plain.pack(weight, None).apply(x),
-        )
-        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-5)
+        ours, theirs = packer.pack(weight, None), plain.pack(weight, None)
+        torch.testing.assert_close(theirs.apply(x), ours.apply(x), atol=1e-4, rtol=1e-5)
+        ours.coarsen()
+        theirs.coarsen()
+        torch.testing.assert_close(theirs.apply(x), ours.apply(x), atol=1e-4, rtol=1e-5)
 
 
 def test_zeros_and_constants_are_held_exactly(packer: Packer) -> None:

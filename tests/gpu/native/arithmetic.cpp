@@ -30,8 +30,9 @@ std::vector<float> matrix(int outs, int ins, bool nibbles) {
   return made;
 }
 
-std::vector<float> project(int outs, int ins, int rows, bool nibbles) {
-  Weights w{nullptr, nullptr, outs, ins, nibbles};
+std::vector<float> project(int outs, int ins, int rows, bool nibbles,
+                           bool coarse = false) {
+  Weights w{nullptr, nullptr, outs, ins, nibbles, coarse};
   std::vector<uint8_t> blocks(size_t(w.tiles() * w.groups() * w.block_bytes()));
   w.blocks = blocks.data();
   auto from = matrix(outs, ins, nibbles), x = normals(size_t(rows * ins));
@@ -79,6 +80,7 @@ int main(int, char** arguments) {
     for (int rows : {1, 2, 3, 4, 5, 9, 17}) {
       write(project(70, 100, rows, nibbles));
       write(project(33, 32, rows, nibbles));
+      if (nibbles) write(project(70, 96, rows, nibbles, true));
     }
   for (bool halves : {false, true})
     for (int dim : {24, 64, 128}) write(attend_to(dim, halves));

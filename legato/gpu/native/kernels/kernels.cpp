@@ -33,9 +33,10 @@ void legato_project(Pool* pool, const Weights* w, const float* x, int64_t rows,
                     float* out, int64_t add) {
   int64_t groups = w->groups();
   std::vector<int16_t> q(size_t(rows * groups * kGroup));
-  std::vector<float> scale(size_t(rows * groups)), sum(size_t(rows * groups));
-  bool planes = takes_planes(w->nibbles, rows);
-  Activations quantized{q.data(), scale.data(), sum.data(), groups, rows, planes};
+  size_t size = size_t(rows * groups);
+  std::vector<float> scale(size), sum(size), offset(size);
+  Activations quantized{q.data(), scale.data(), sum.data(), offset.data(),
+                        groups,   rows,         form_of(*w, rows)};
   pool->run(rows, [&](int64_t row) { quantized.quantize(row, x + row * w->ins, w->ins); });
   product(*pool, *w, quantized, {out, w->outs, add != 0});
 }

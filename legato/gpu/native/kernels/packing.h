@@ -1,4 +1,4 @@
-// How weights and activations are held: small integers in groups of 32 along k.
+// How weights are held: small integers in groups of 32 along k.
 //
 // 32 outputs stand together. A block is one group of theirs: [k / 4][32][4] bytes, then
 // 32 scales and, of 4-bit blocks, 32 lows, as halves. Of 4-bit blocks a byte holds quad
@@ -19,6 +19,7 @@ struct Weights {
   const uint8_t* blocks;  // [outs / 32][groups]
   const float* bias;      // [outs] or null
   int64_t outs, ins, nibbles;
+  int64_t coarse;  // whether activations have 8 bits instead of 15
 
   int64_t groups() const { return (ins + kGroup - 1) / kGroup; }
   int64_t tiles() const { return (outs + kTile - 1) / kTile; }
@@ -26,79 +27,6 @@ struct Weights {
   int64_t block_bytes() const { return value_bytes() + kTile * (nibbles ? 4 : 2); }
   const uint8_t* block(int64_t tile, int64_t group) const {
     return blocks + (tile * groups() + group) * block_bytes();
-  }
-};
-
-// Rows of activations: value = scale * a whole number of 15 bits. With 8 bits,
-// SmolLM2's mean KL divergence from float32 is 3 to 4e-3, and greedy answers part; with
-// 15 it is 6e-7, and they do not.
-//
-// A group of a row takes 64 bytes. As words these are its numbers, those of a quad in
-// the order 0, 2, 1, 3. As planes, for kernels that multiply bytes, a number is
-// 128 * high + low: all high bytes, then all low ones.
-struct Activations {
-  int16_t* q;    // [groups][rows][32]
-  float* scale;  // [groups][rows]
-  float* sum;    // [groups][rows]: of the 32 values
-  int64_t groups, rows;
-  bool planes;
-
-  int64_t place(int64_t group, int64_t row) const { return group * rows + row; }
-
-  void quantize(int64_t row, const float* x, int64_t count) const {
-    int64_t whole = count / kGroup;
-    for (int64_t group = 0; group < whole; ++group)
-      quantize_group(place(group, row), x + group * kGroup);
-    if (whole == groups) return;
-    float part[kGroup] = {};
-    std::copy(x + whole * kGroup, x + count, part);
-    quantize_group(place(whole, row), part);
-  }
-
- private:
-  void quantize_group(int64_t at, const float* x) const {
-    constexpr int most = 127 * 128;
-    float peak = peak_of(x), inverse = peak > 0 ? most / peak : 0;
-    int values[kGroup], total = 0;
-    for (int i = 0; i < kGroup; ++i) {
-      values[i] = int(std::nearbyint(x[i] * inverse));
-      total += values[i];
-    }
-    int16_t* to = q + at * kGroup;
-    planes ? put_planes(values, reinterpret_cast<int8_t*>(to)) : put_words(values, to);
-    scale[at] = peak / most;
-    sum[at] = scale[at] * float(total);
-  }
-
-  static void put_words(const int* values, int16_t* to) {
-    for (int i = 0; i < kGroup; i += 4) {
-      to[i] = int16_t(values[i]);
-      to[i + 1] = int16_t(values[i + 2]);
-      to[i + 2] = int16_t(values[i + 1]);
-      to[i + 3] = int16_t(values[i + 3]);
-    }
-  }
-
-  static void put_planes(const int* values, int8_t* to) {
-    for (int i = 0; i < kGroup; ++i) {
-      int high = (values[i] + 64) >> 7;
-      to[i] = int8_t(high);
-      to[kGroup + i] = int8_t(values[i] - high * 128);
-    }
-  }
-
-  // Compared as integers, which compilers vectorise, and where NaN is above all:
-  // the integers can't carry one on, but the scale does.
-  static float peak_of(const float* x) {
-    int32_t most = 0;
-    for (int i = 0; i < kGroup; ++i) {
-      int32_t bits;
-      std::memcpy(&bits, x + i, 4);
-      most = std::max(most, bits & 0x7fffffff);
-    }
-    float peak;
-    std::memcpy(&peak, &most, 4);
-    return peak;
   }
 };
 

@@ -4,52 +4,18 @@
 // Activations are two planes of bytes, for any number of rows. Eight outputs of four rows
 // have sixteen sums; their activations and two weights fit into the other registers.
 #pragma once
-#include <arm_neon.h>
-
-#include "packing.h"
+#include "product_neon_bytes.h"
 
 constexpr bool kVectorised = true;
-constexpr int kNeonRows = 4, kSideOuts = 8;
 
-inline bool takes_planes(bool, int64_t) { return true; }
-
-// Four outputs of a quad.
-template <bool nibbles>
-inline int8x16_t quad_at(const uint8_t* block, int quad, int shift) {
-  if constexpr (!nibbles)
-    return vreinterpretq_s8_u8(vld1q_u8(block + quad * kRowBytes + shift));
-  uint8x16_t both = vld1q_u8(block + quad % (kQuads / 2) * kRowBytes + shift);
-  bool is_low = quad < kQuads / 2;
-  both = is_low ? vandq_u8(both, vdupq_n_u8(15)) : vshrq_n_u8(both, 4);
-  return vreinterpretq_s8_u8(both);
+inline Form form_of(const Weights& w, int64_t) {
+  return w.coarse ? Form::bytes : Form::planes;
 }
-
-// The lane of x is a constant of the instruction.
-template <int lane>
-inline int32x4_t add_quad(int32x4_t sum, int8x16_t w, int8x16_t x) {
-  return vdotq_laneq_s32(sum, w, x, lane);
-}
-
-struct NeonScales {
-  float32x4_t scale[2], low[2];  // of eight outputs
-
-  NeonScales(const uint8_t* from, int first, bool has_low) {
-    for (int part = 0; part < 2; ++part) {
-      scale[part] = floats_at(from + (first + part * 4) * 2);
-      low[part] = has_low ? floats_at(from + (kTile + first + part * 4) * 2)
-                          : vdupq_n_f32(0);
-    }
-  }
-
-  static float32x4_t floats_at(const uint8_t* halves) {
-    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(halves)));
-  }
-};
 
 template <bool nibbles, int rows>
 inline void add_eight(const uint8_t* block, const NeonScales& scales,
                       const Activations& x, int64_t at, int first, float* sums) {
-  const int8_t* values = reinterpret_cast<const int8_t*>(x.q + at * kGroup);
+  const int8_t* values = x.planes(at);
   int32x4_t whole[rows][2][2] = {};  // by row, plane and four outputs
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
@@ -98,6 +64,10 @@ void add_block(const Weights& w, const uint8_t* block, const Activations& x,
   __builtin_prefetch(block + 4096);
   for (int first = 0; first < kTile; first += kSideOuts) {
     NeonScales scales(block + w.value_bytes(), first, nibbles);
+    if (nibbles && x.form == Form::bytes) {
+      add_signed(block, scales, x, group, first, sums);
+      continue;
+    }
     int64_t row = 0, at = x.place(group, 0);
     for (; row + kNeonRows <= x.rows; row += kNeonRows)
       add_eight<nibbles, kNeonRows>(block, scales, x, at + row, first,

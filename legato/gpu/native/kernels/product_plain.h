@@ -1,10 +1,12 @@
 // A group of a tile's product in plain C++, for the compiler to vectorise.
 #pragma once
-#include "packing.h"
+#include "activations.h"
 
 constexpr bool kVectorised = false;
 
-inline bool takes_planes(bool, int64_t) { return false; }
+inline Form form_of(const Weights& w, int64_t) {
+  return w.coarse ? Form::bytes : Form::words;
+}
 
 // Where the numbers of a quad stand among activations.
 constexpr int kPlaces[4] = {0, 2, 1, 3};
@@ -24,6 +26,20 @@ void group_sums(const uint8_t* block, const int16_t* x, int* sums) {
   }
 }
 
+// Weights of -8 to 7: their sum, and that of their products with bytes.
+inline void group_sums(const uint8_t* block, const uint8_t* x, int* sums, int* weights) {
+  for (int quad = 0; quad < kQuads; ++quad) {
+    const uint8_t* at = block + quad % (kQuads / 2) * kRowBytes;
+    int shift = quad < kQuads / 2 ? 0 : 4;
+    for (int lane = 0; lane < kTile; ++lane)
+      for (int i = 0; i < 4; ++i) {
+        int weight = (at[lane * 4 + i] >> shift & 15) - 8;
+        weights[lane] += weight;
+        sums[lane] += weight * x[quad * 4 + i];
+      }
+  }
+}
+
 // Adds a block's part to the sums of all rows: [rows][32].
 template <bool nibbles>
 void add_block(const Weights& w, const uint8_t* block, const Activations& x,
@@ -37,7 +53,17 @@ void add_block(const Weights& w, const uint8_t* block, const Activations& x,
   }
   for (int64_t row = 0; row < x.rows; ++row, sums += kTile) {
     int64_t at = x.place(group, row);
-    int whole[kTile] = {};
+    int whole[kTile] = {}, weights[kTile] = {};
+    if (x.form == Form::bytes) {
+      group_sums(block, x.bytes(at), whole, weights);
+      for (int lane = 0; lane < kTile; ++lane) {
+        float least = low[lane] + 8 * scale[lane];
+        float weight = scale[lane] * float(weights[lane]) + kGroup * least;
+        sums[lane] += weight * x.offset[at] + least * x.sum[at];
+        sums[lane] += float(whole[lane]) * scale[lane] * x.scale[at];
+      }
+      continue;
+    }
     group_sums<nibbles>(block, x.q + at * kGroup, whole);
     for (int lane = 0; lane < kTile; ++lane) {
       float part = float(whole[lane]) * scale[lane];

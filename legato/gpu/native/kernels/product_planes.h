@@ -38,7 +38,7 @@ inline __m256i total_of(__m256i high, __m256i low) {
 template <int rows>
 inline void add_half(const uint8_t* block, const Scales& scales, const Activations& x,
                      int64_t at, int first, float* sums) {
-  const int8_t* values = reinterpret_cast<const int8_t*>(x.q + at * kGroup);
+  const int8_t* values = x.planes(at);
   block += first * 32;
   __m256i whole[rows][2][2] = {};
 #pragma GCC unroll 8

@@ -1,5 +1,6 @@
 // A block's product with AVX2, and with VNNI where the processor has it.
 #pragma once
+#include "product_bytes.h"
 #include "product_planes.h"
 #include "product_words.h"
 
@@ -7,8 +8,9 @@ constexpr bool kVectorised = true;
 
 // Of few rows nibbles are multiplied as bytes: making words of them would take longer
 // than multiplying.
-inline bool takes_planes(bool nibbles, int64_t rows) {
-  return nibbles && rows <= kPlanesRows;
+inline Form form_of(const Weights& w, int64_t rows) {
+  if (w.coarse) return Form::bytes;
+  return w.nibbles && rows <= kPlanesRows ? Form::planes : Form::words;
 }
 
 // Ahead of the reading, by more than the processor's own prefetching dares: with it one
@@ -25,7 +27,9 @@ template <bool nibbles>
 void add_block(const Weights& w, const uint8_t* block, const Activations& x,
                int64_t group, float* sums) {
   prefetch(block + kAhead, w.block_bytes());
+  if (nibbles && x.form == Form::bytes)
+    return add_signed(block, w.value_bytes(), x, group, sums);
   Scales scales(block + w.value_bytes(), nibbles);
-  if (nibbles && x.planes) return add_planes(block, scales, x, group, sums);
+  if (nibbles && x.form == Form::planes) return add_planes(block, scales, x, group, sums);
   add_words<nibbles>(block, scales, x, group, sums);
 }

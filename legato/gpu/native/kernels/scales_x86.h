@@ -2,7 +2,7 @@
 #pragma once
 #include <immintrin.h>
 
-#include "packing.h"
+#include "activations.h"
 
 constexpr int kSides = kTile / 8;  // eight outputs fill a register
 
