@@ -31,6 +31,7 @@ from .orders import Order
 from .restarts import RestartLimit
 from .scheduler import Event, Scheduler
 from .scheduling.settings import PlannerSettings
+from .stacks import own_stacks
 from .switching import Switching
 
 log = logging.getLogger("legato.core")
@@ -108,6 +109,19 @@ class Core(Protocol):
         """Ask it to end. Idempotent."""
         ...
 
+    async def interrupt(self, failure: Failure) -> bool:
+        """End it at once, because it hangs; it is then reported as lost.
+
+        What it was doing goes to the log.
+
+        Args:
+            failure: What it is lost by.
+
+        Returns:
+            Whether it can be ended at all.
+        """
+        ...
+
     async def join(self) -> None:
         """Wait until it and its device have left. Idempotent."""
         ...
@@ -150,6 +164,11 @@ class ThreadCore:
             self._inbox.finish()  # it stops at the end of its orders
         except (MailboxBroken, MailboxClosed):
             pass  # it has ended by itself
+
+    async def interrupt(self, failure: Failure) -> bool:
+        """Log where it stands; a thread cannot be ended."""
+        log.error("it cannot be killed; every thread stands here:\n%s", own_stacks())
+        return False
 
     async def join(self) -> None:
         """Wait until it and its device have left. Idempotent."""

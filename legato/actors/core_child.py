@@ -1,11 +1,12 @@
 """The engine core in a process of its own: the child's side of it.
 
-Run as ``python -m legato.actors.core_child ORDERS_FD REPORTS_FD``, with the pickled
-``CoreSpec`` on standard input; only ``core_process`` does so.
+Run as ``python -m legato.actors.core_child ORDERS_FD REPORTS_FD STACKS_FD``, with the
+pickled ``CoreSpec`` on standard input; only ``core_process`` does so.
 """
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import os
 import pickle
@@ -37,7 +38,11 @@ ORPHAN_S = 10.0
 
 def main() -> None:
     """Serve one front end, then leave."""
-    orders_fd, reports_fd = map(int, sys.argv[1:3])
+    orders_fd, reports_fd, stacks_fd = map(int, sys.argv[1:4])
+    # What it was doing when it crashed, or when the parent says that it hangs. Written
+    # by the signal's handler itself, whatever holds the interpreter; then it dies.
+    faulthandler.enable(stacks_fd)
+    faulthandler.register(signal.SIGUSR1, stacks_fd, chain=True)
     # Ctrl-C reaches the whole process group; when to end is the parent's to say.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spec = pickle.load(sys.stdin.buffer)

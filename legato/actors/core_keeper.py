@@ -48,6 +48,7 @@ class CoreKeeper:
         self._lost: asyncio.Event = asyncio.Event()
         self._cause = Failure("", "")
         self._retired = False
+        self._excused_s = 0.0
 
     @property
     def core(self) -> Core | None:
@@ -84,6 +85,14 @@ class CoreKeeper:
         if report.failure is not None:
             self._on_failure(report.failure)
 
+    def excuse(self, duration_s: float) -> None:
+        """Leave time that went by in a hang out of the restart limit's period.
+
+        Otherwise what hangs again and again, each time for longer than the period,
+        would never reach the limit.
+        """
+        self._excused_s += duration_s
+
     async def run(self) -> None:
         """Replace each core that is lost, until cancelled or past the limit."""
         while True:
@@ -94,7 +103,7 @@ class CoreKeeper:
             if core is not None:
                 core.stop()
                 await core.join()
-            if not self._limit.allow(time.perf_counter()):
+            if not self._limit.allow(time.perf_counter() - self._excused_s):
                 self._on_failure(self._cause)
                 return
             log.error("the core was lost and is replaced: %s", self._cause.message)

@@ -9,9 +9,11 @@ import asyncio
 import logging
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
+from typing import IO
 
 from ..mailbox import (
     Address,
@@ -26,11 +28,16 @@ from ..protocol.errors import EngineFailed, Failure, InvalidSetting
 from .blocking import in_thread
 from .core import CoreSpec
 from .orders import Order
+from .stacks import open_stacks, read_stacks
 
 log = logging.getLogger("legato.core")
 
 MAX_REPORTS = 64
 LEAVE_S = 20.0
+# To write down where it stands, and to be killed. One that waits in a driver does not
+# hear even that.
+DUMP_S = 5.0
+KILL_S = 10.0
 
 
 class ProcessCore:
@@ -56,6 +63,8 @@ class ProcessCore:
         self._inbox: RemoteInbox[CoreReport] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._stopping = False
+        self._hung: Failure | None = None
+        self._stacks: IO[bytes] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -106,6 +115,22 @@ class ProcessCore:
             except (MailboxBroken, MailboxClosed):
                 pass  # it has ended by itself
 
+    async def interrupt(self, failure: Failure) -> bool:
+        """Have the child write down where it stands, and kill it.
+
+        Cancelling leaves it dying, or about to be killed by ``join``.
+        """
+        child = self._child
+        if child is None or self._inbox is None or self._orders is None:
+            return False
+        self._hung = failure
+        child.send_signal(signal.SIGUSR1)
+        await in_thread(lambda: _reap(child, DUMP_S))
+        # Where even a kill waits for a driver, the sockets would stay open.
+        self._orders.cut()
+        self._inbox.close()
+        return True
+
     async def join(self) -> None:
         """Wait until the child has left, and end it if it does not. Idempotent."""
         if self._orders is None and self._child is not None:
@@ -116,6 +141,8 @@ class ProcessCore:
         for end in (self._orders, self._inbox):
             if end is not None:
                 await end.aclose()
+        if self._stacks is not None:
+            self._stacks.close()
 
     async def _pass_on(self) -> None:
         assert self._inbox is not None, "started after the inbox is open"
@@ -138,18 +165,25 @@ class ProcessCore:
             self._child.kill()
         if not (self._stopping or told):
             await self._reap()
-            cause = broken or EngineFailed(self._obituary())
-            self._put(CoreReport(lost=Failure.of(cause)))
+            self._log_stacks()
+            cause = Failure.of(broken or EngineFailed(self._obituary()))
+            self._put(CoreReport(lost=self._hung or cause))
 
     def _spawn(self, orders: socket.socket, reports: socket.socket) -> None:
         # Kept at once: a start that is cancelled must still find it, to end it.
-        self._child = _spawn(orders, reports)
+        self._stacks = open_stacks()
+        self._child = _spawn(orders, reports, self._stacks)
         _send_spec(self._child, self._spec)
 
     async def _reap(self) -> None:
         child = self._child
         if child is not None:
-            await in_thread(lambda: _reap(child))
+            await in_thread(lambda: _reap(child, LEAVE_S))
+
+    def _log_stacks(self) -> None:
+        text = "" if self._stacks is None else read_stacks(self._stacks)
+        if text:
+            log.error("the core process ended here:\n%s", text)
 
     def _put(self, report: CoreReport) -> None:
         try:
@@ -164,10 +198,12 @@ class ProcessCore:
         return f"the core process left with exit code {code}"
 
 
-def _spawn(orders: socket.socket, reports: socket.socket) -> subprocess.Popen[bytes]:
+def _spawn(
+    orders: socket.socket, reports: socket.socket, stacks: IO[bytes]
+) -> subprocess.Popen[bytes]:
     # Not multiprocessing: its spawn runs the caller's main module again, and asks
     # every user's script for a guard against that.
-    fds = (orders.fileno(), reports.fileno())
+    fds = (orders.fileno(), reports.fileno(), stacks.fileno())
     return subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.core_child", *map(str, fds)],
         stdin=subprocess.PIPE,
@@ -185,9 +221,12 @@ def _send_spec(child: "subprocess.Popen[bytes]", spec: CoreSpec) -> None:
         pass  # it died at once; opening its mailbox will say so
 
 
-def _reap(child: "subprocess.Popen[bytes]") -> None:
+def _reap(child: "subprocess.Popen[bytes]", patience_s: float) -> None:
     try:
-        child.wait(LEAVE_S)
+        child.wait(patience_s)
     except subprocess.TimeoutExpired:
         child.kill()
-        child.wait()
+        try:
+            child.wait(KILL_S)
+        except subprocess.TimeoutExpired:
+            log.error("process %d cannot be killed, and is left behind", child.pid)

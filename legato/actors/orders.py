@@ -16,7 +16,7 @@ from ..mailbox import (
     MailboxStats,
 )
 from ..protocol.amend import Amend
-from ..protocol.core import StopCore, WhenIdle
+from ..protocol.core import StopCore, TellStats, WhenIdle
 from ..protocol.errors import EngineClosed
 from ..protocol.requests import Admit, Cancel, Credit
 from ..protocol.tracing import StartTrace, StopTrace
@@ -35,6 +35,7 @@ Order = (
     | Cancel
     | Credit
     | SetBatching
+    | TellStats
     | WhenIdle
     | StartTrace
     | StopTrace
@@ -49,6 +50,11 @@ class OrderLine:
         self._core: Address[Order] | None = None
         self._held: deque[Order] = deque()
         self._closed = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a core that takes orders."""
+        return self._core is not None
 
     def connect(self, core: Address[Order] | None) -> None:
         """Lead to this core from now on, or to nobody for a while."""

@@ -13,7 +13,7 @@ from typing import Protocol
 from ..gpu.grammar import Grammars
 from ..mailbox import Address, LoopInbox, MailboxBroken, MailboxClosed
 from ..protocol.amend import Amend
-from ..protocol.core import CoreReport, StopCore, WhenIdle
+from ..protocol.core import CoreReport, StopCore, TellStats, WhenIdle
 from ..protocol.errors import EngineClosed, Failure, LegatoError
 from ..protocol.requests import Admit, Cancel, Credit, FinishReason
 from ..protocol.steps import DeviceFailed, DeviceReady, StepPlan, StepResult
@@ -152,6 +152,8 @@ class Scheduler:
             case SetBatching():
                 self._running.set_batching(event.batching, now_s)
                 self._stats_at_s = 0.0  # whoever changed it wants to see it
+            case TellStats():
+                self._stats_at_s = 0.0
             case DeviceReady():
                 self._open(event)
             case DeviceFailed():

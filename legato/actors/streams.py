@@ -89,6 +89,13 @@ class Streams:
         self._core.put_urgent(Cancel(stream.request))
         stream.break_off(Failure.of(error).error())
 
+    def give_up(self, failure: Failure) -> None:
+        """End every stream with an error, and have the core forget it if it lives."""
+        for stream in self:
+            if stream.admit is not None and not stream.ended:
+                self._core.put_urgent(Cancel(stream.request))
+        self.fail_all(failure)
+
     def fail_all(self, failure: Failure) -> None:
         """End every stream with an error, whatever happens to any of them."""
         for stream in self:

@@ -97,6 +97,14 @@ ENGINE_OPTIONS = (
         help="Divide the model among so many GPUs.",
     ),
     click.option(
+        "--step-timeout",
+        "step_timeout_s",
+        type=click.FloatRange(0),
+        default=300.0,
+        show_default=True,
+        help="Seconds without the end of a step that mean a hang; 0: never.",
+    ),
+    click.option(
         "--profile",
         default="",
         metavar="FILE",

@@ -7,6 +7,7 @@ from ..protocol.errors import (
     DeadlineExceeded,
     EngineClosed,
     EngineFailed,
+    EngineStalled,
     InvalidRequest,
     LegatoError,
     NotAdmitted,
@@ -19,8 +20,11 @@ def fault_of(event: Mapping[str, Any]) -> LegatoError:
     status: int = event.get("status", 500)
     error: Mapping[str, Any] = event["error"]
     message: str = error["message"]
+    code = error.get("code")
+    if code == EngineStalled.code:
+        return EngineStalled(message)
     fault = _fault(status, message, error.get("param"), event.get("headers") or error)
-    if code := error.get("code"):
+    if code:
         fault.code = code
     return fault
 

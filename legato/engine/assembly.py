@@ -18,6 +18,7 @@ from ..actors.supervisor import Supervisor
 from ..actors.text import AnswerForms, PromptEncoder, Speller, Vocabulary
 from ..actors.tokenizer import Tokenizer
 from ..actors.tracing import Tracer
+from ..actors.watchdog import Watchdog
 from ..gpu.source import Model
 from ..mailbox import LoopInbox, Mailbox, MailboxStats, Overflow
 from ..protocol.core import CoreReport
@@ -26,6 +27,7 @@ from ..protocol.models import TextSource
 from ..protocol.requests import Generate
 from ..protocol.steps import RunnerLimits
 from .core_view import CoreView
+from .door import Door
 from .metrics import EngineMetrics
 from .settings import EngineSettings
 from .tracing import Tracing
@@ -46,6 +48,7 @@ class Assembly:
         settings: Unpacked here, and nowhere below.
         metrics: Hears of streams, and of the core's output.
         core: Told of each of the core's reports.
+        door: Closed while the core hangs.
         on_failure: Told once, when nothing can run any more.
     """
 
@@ -55,12 +58,14 @@ class Assembly:
         settings: EngineSettings,
         metrics: EngineMetrics,
         core: CoreView,
+        door: Door,
         on_failure: Callable[[Failure], None],
     ) -> None:
         self._model = model
         self._settings = settings
         self._metrics = metrics
         self._view = core
+        self._door = door
         self._batching: Batching | None = None
         self._reports = LoopInbox[CoreReport](
             "detokenizer",
@@ -73,13 +78,8 @@ class Assembly:
         )
         self.orders = OrderLine()
         self.prompts = self._prompts.address()
-        self.keeper = CoreKeeper(
-            self._make_core,
-            self.orders,
-            settings.restarts(),
-            self._brief_core,
-            on_failure,
-        )
+        self.keeper = self._make_keeper(on_failure)
+        self.watchdog = self._make_watchdog()
         self.tracing = Tracing(Tracer(), self.orders, self.mailboxes)
         self.supervisor = Supervisor(settings.restarts())
         self.text: TextSource
@@ -116,6 +116,8 @@ class Assembly:
             ends=self.text.stop_ids,
         )
         self.supervisor.start("keeper", self.keeper.run)
+        if self._settings.step_timeout_s:
+            self.supervisor.start("watchdog", self.watchdog.run)
         self.supervisor.start("detokenizer", detokenizer.run)
         self.supervisor.start("tokenizer", tokenizer.run)
 
@@ -123,6 +125,15 @@ class Assembly:
         """End every stream; the core computes for nobody now, and is told to end."""
         self.streams.fail_all(failure)
         self.keeper.retire()
+
+    def stall(self, failure: Failure) -> None:
+        """The core hangs: end every stream, and keep others out meanwhile."""
+        self._door.stall(failure.message)
+        self.streams.give_up(failure)
+
+    def recover(self) -> None:
+        """The core goes on after all: let them in again."""
+        self._door.recover()
 
     async def stop(self, failure: Failure) -> None:
         """End every stream with the failure, then every actor; leave nothing."""
@@ -141,6 +152,18 @@ class Assembly:
         """Change the strategy of this core and of every later one."""
         self._batching = batching
         self.orders.put_urgent(SetBatching(batching))
+
+    def _make_keeper(self, on_failure: Callable[[Failure], None]) -> CoreKeeper:
+        limit = self._settings.restarts()
+        return CoreKeeper(
+            self._make_core, self.orders, limit, self._brief_core, on_failure
+        )
+
+    def _make_watchdog(self) -> Watchdog:
+        timeout_s = self._settings.step_timeout_s
+        return Watchdog(
+            timeout_s, self.keeper, self.orders, lambda: len(self.streams) > 0, self
+        )
 
     def _make_core(self) -> Core:
         kind = ProcessCore if self._settings.placement == "process" else ThreadCore
@@ -167,6 +190,8 @@ class Assembly:
             self._metrics.delivered(report.output.finished_s)
         if report.trace is not None:
             self.tracing.hear(report.trace)
+        if report.stats is not None:
+            self.watchdog.hear(report.stats)
         self._view.hear(report)
         self.keeper.hear(report)
 

@@ -6,7 +6,7 @@ come back. Owned by the engine.
 
 from collections import deque
 
-from ..protocol.errors import EngineClosed, EngineFailed, Overloaded
+from ..protocol.errors import EngineClosed, EngineFailed, EngineStalled, Overloaded
 
 WINDOW = 64
 MIN_RETRY_S = 0.5
@@ -34,12 +34,14 @@ class Door:
 
         Raises:
             EngineClosed: Not started, draining or closed.
-            EngineFailed: It died; with its cause.
+            EngineFailed: It died; with its cause. Or hangs: ``EngineStalled``.
             Overloaded: As many streams as there may be are open, or as many tokens
                 as may wait for their first answer wait.
         """
         if self.state == "failed":
             raise EngineFailed(self.failure)
+        if self.state == "stalled":
+            raise EngineStalled(self.failure)
         if self.state != "ready":
             raise EngineClosed(f"the engine is {self.state}")
         if num_open >= self._max_requests:
@@ -53,6 +55,16 @@ class Door:
                 f"the most there may be is {self._max_waiting_tokens}",
                 retry_after_s=self._retry_after_s(now_s),
             )
+
+    def stall(self, cause: str) -> None:
+        """Let nobody in for as long as the core hangs."""
+        if self.state == "ready":
+            self.state, self.failure = "stalled", cause
+
+    def recover(self) -> None:
+        """Let them in again, if it was that which kept them out."""
+        if self.state == "stalled":
+            self.state, self.failure = "ready", ""
 
     def note_end(self, now_s: float) -> None:
         """Count an ended request."""

@@ -124,7 +124,7 @@ class Engine:
             InvalidRequest: The prompt is of no known form, or an id is out of range.
             Overloaded: Too many streams are open.
             EngineClosed: The engine does not run (any more).
-            EngineFailed: It died.
+            EngineFailed: It died. Or, ``EngineStalled``: it hangs.
         """
         chosen = params if params is not None else self.params()
 
@@ -193,12 +193,15 @@ class Engine:
 
     @property
     def state(self) -> str:
-        """``starting``, ``ready``, ``draining``, ``failed`` or ``closed``."""
+        """Where it is in its life.
+
+        ``starting``, ``ready``, ``stalled``, ``draining``, ``failed`` or ``closed``.
+        """
         return self._life.door.state
 
     @property
     def failure(self) -> str:
-        """Why it failed, or ""."""
+        """Why it failed or is stalled, or ""."""
         return self._life.door.failure
 
     @property

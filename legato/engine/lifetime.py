@@ -1,7 +1,7 @@
 """One run of an engine: from the model's name to nothing left behind.
 
-Owns the state (``starting``, ``ready``, ``draining``, ``failed``, ``closed``) and the
-actors. What users ask of a running engine is not its business.
+Owns the state (``starting``, ``ready``, ``stalled``, ``draining``, ``failed``,
+``closed``) and the actors. What users ask of a running engine is not its business.
 """
 
 import asyncio
@@ -75,7 +75,9 @@ class Lifetime:
         model = await in_thread(self._open_model)
         self.name = model.name
         self.metrics = EngineMetrics(self.name, self.stats, self.door.note_end)
-        assembly = Assembly(model, self._settings, self.metrics, self.core, self._fail)
+        assembly = Assembly(
+            model, self._settings, self.metrics, self.core, self.door, self._fail
+        )
         try:
             await assembly.start()
         except BaseException:
@@ -171,7 +173,7 @@ class Lifetime:
         return CheckpointModel(self._model, runner, self._progress)
 
     def _fail(self, failure: Failure) -> None:
-        if self.door.state in ("ready", "draining"):
+        if self.door.state in ("ready", "stalled", "draining"):
             self.door.state = "failed"
             self.door.failure = failure.message
             self.assembly.fail(failure)

@@ -3,6 +3,7 @@
 The engine unpacks it into constructor arguments; no room sees the whole of it.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -55,6 +56,12 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_prompt_chars: Longest prompt in characters, refused before any work.
         restart_intensity: Restarts of a failed device (or actor) in the period below.
         restart_period_s: The period.
+        step_timeout_s: A core whose steps do not end for so long hangs: a process is
+            killed and replaced, in a thread it is waited for while requests are
+            refused. Longer than the longest step there can be; 0 waits for ever.
+
+    Raises:
+        InvalidSetting: A time that is none.
     """
 
     placement: Literal["thread", "process"] = "thread"
@@ -82,6 +89,13 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_prompt_chars: int = 4_000_000
     restart_intensity: int = 3
     restart_period_s: float = 60.0
+    step_timeout_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        if not (self.step_timeout_s == 0 or 1 <= self.step_timeout_s < math.inf):
+            raise InvalidSetting(
+                f"step_timeout_s is 0 (never) or at least 1, got {self.step_timeout_s}"
+            )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "EngineSettings":

@@ -26,7 +26,8 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     """An engine at one moment.
 
     Args:
-        state: ``starting``, ``ready``, ``draining``, ``failed`` or ``closed``.
+        state: ``starting``, ``ready``, ``stalled``, ``draining``, ``failed`` or
+            ``closed``.
         model: Its name.
         open_streams: Streams whose reader has not left, those not yet admitted too.
         core: The core's last report; at most a tenth of a second old while it works.

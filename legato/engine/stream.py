@@ -126,6 +126,7 @@ class Stream:
             Overloaded: The engine has no room; before the first delta.
             DeadlineExceeded: The request's own deadline passed.
             EngineFailed: The engine died and could not go on.
+            EngineStalled: Its device hangs; it may go on later.
             EngineClosed: The engine was shut down.
             MailboxMisused: Another task waits for it, or it is another loop's.
         """

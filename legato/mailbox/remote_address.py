@@ -159,6 +159,15 @@ class RemoteAddress(Generic[T]):
         finally:
             self._wire.cut()
 
+    def cut(self) -> None:
+        """Close at once, whatever the consumer does; what has not crossed is lost.
+
+        Raises:
+            MailboxMisused: Another loop's address.
+        """
+        self._check()
+        self._wire.cut()
+
     def stats(self) -> MailboxStats:
         """Read the figures as this end knows them: a message counts until credited."""
         return self._credits.stats()

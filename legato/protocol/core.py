@@ -127,6 +127,10 @@ class StopCore(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True)
     """Ask the core to end: cancel what still lives, free the device, leave."""
 
 
+class TellStats(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """Ask the core for its stats now: whoever answers does not hang."""
+
+
 class WhenIdle(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     """Ask the core to say when nothing lives and no step is in flight.
 

@@ -10,6 +10,7 @@ LegatoError
 ├── Overloaded            load: try again after retry_after_s
 ├── DeadlineExceeded      load: the request's own deadline passed
 ├── EngineFailed          ours: the engine died, with its cause
+│   └── EngineStalled         its device hangs; the same may be tried later
 └── Closed                gone
     ├── ConnectionLost        the server cannot be reached any more
     ├── EngineClosed          the engine is not running (not yet, or no longer)
@@ -157,6 +158,12 @@ class EngineFailed(LegatoError):
     code = "engine_failed"
 
 
+class EngineStalled(EngineFailed):
+    """The device, or the core around it, hangs; it may go on after all."""
+
+    code = "engine_stalled"
+
+
 class Closed(LegatoError):
     """Something is no longer there."""
 
@@ -251,7 +258,8 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if self.code == Overloaded.code:
             return Overloaded(self.message, retry_after_s=self.retry_after_s)
         plain = {c.code: c for c in (InvalidModel, InvalidSetting, DeadlineExceeded)}
-        plain |= {EngineClosed.code: EngineClosed, EngineFailed.code: EngineFailed}
+        ended = (EngineClosed, EngineFailed, EngineStalled)
+        plain |= {c.code: c for c in ended}
         if self.code in plain:
             return plain[self.code](self.message)
         if self.code == UnknownOption.code:

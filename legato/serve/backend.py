@@ -89,12 +89,15 @@ class Backend(Protocol):
 
     @property
     def state(self) -> str:
-        """``starting``, ``ready``, ``draining``, ``failed`` or ``closed``."""
+        """Where it is in its life.
+
+        ``starting``, ``ready``, ``stalled``, ``draining``, ``failed`` or ``closed``.
+        """
         ...
 
     @property
     def failure(self) -> str:
-        """Why it failed, or ""."""
+        """Why it failed or is stalled, or ""."""
         ...
 
     @property

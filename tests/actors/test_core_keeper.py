@@ -1,6 +1,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from legato.actors import core_keeper
 from legato.actors.core_keeper import CoreKeeper
 from legato.actors.orders import Order, OrderLine
 from legato.actors.restarts import RestartLimit
@@ -26,6 +29,9 @@ class StubCore:
 
     def stop(self) -> None:
         self.stopped = True
+
+    async def interrupt(self, failure: Failure) -> bool:
+        return False
 
     async def join(self) -> None:
         self.joined = True
@@ -109,6 +115,19 @@ def test_past_the_limit_the_cause_is_told_once():
         assert house.failures == [LOST.lost]
 
     perform(body, intensity=1)
+
+
+def test_time_in_hangs_does_not_let_the_limit_forget(monkeypatch: pytest.MonkeyPatch):
+    async def body(house: House) -> None:
+        clock = iter(range(0, 100_000, 1000))
+        monkeypatch.setattr(core_keeper.time, "perf_counter", lambda: next(clock))
+        for _ in range(3):
+            house.keeper.excuse(1000.0)
+            await house.lose()
+        assert len(house.cores) == 3
+        assert house.failures == [LOST.lost]
+
+    perform(body, intensity=2)
 
 
 def test_a_core_that_does_not_start_counts_as_lost():

@@ -12,7 +12,7 @@ from legato.actors.text import Speller
 from legato.gpu.fake import FAKE_LIMITS, FakeRunner, fake_answer, fake_text
 from legato.gpu.grammar import Grammars
 from legato.mailbox import LoopInbox
-from legato.protocol.core import CoreReport, StopCore, WhenIdle
+from legato.protocol.core import CoreReport, StopCore, TellStats, WhenIdle
 from legato.protocol.errors import Failure
 from legato.protocol.requests import Admit, Cancel, Credit, Ended, FinishReason
 from legato.protocol.steps import (
@@ -257,6 +257,21 @@ def test_idle_is_answered_only_at_rest():
         assert report.idle == (7,)
         assert report.stats is not None
         assert report.stats.pages_used == 0
+
+    perform(body)
+
+
+def test_stats_are_told_at_once_to_who_asks():
+    async def body(stage: Stage) -> None:
+        stage.say(admit(1))
+        await stage.settle()
+        await stage.step()
+        for num_asked in range(1, 4):
+            stage.output.clear()
+            stage.say(TellStats())
+            await stage.settle()
+            told = [r.stats for r in stage.output if r.stats is not None]
+            assert [(s.steps, s.in_flight) for s in told] == [(1, 2)], num_asked
 
     perform(body)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from legato.engine.door import Door
-from legato.protocol.errors import EngineClosed, EngineFailed, Overloaded
+from legato.protocol.errors import EngineClosed, EngineFailed, EngineStalled, Overloaded
 
 
 def ready(max_requests: int) -> Door:
@@ -47,3 +47,22 @@ def test_prompts_that_wait_are_bounded_in_tokens_too():
     door.check(3, 999, 0.0)
     with pytest.raises(Overloaded, match="about 1000 tokens wait"):
         door.check(3, 1000, 0.0)
+
+
+def test_while_the_core_hangs_nobody_is_let_in():
+    door = ready(2)
+    door.stall("no step has ended")
+    with pytest.raises(EngineStalled, match="no step has ended"):
+        door.check(0, 0, 0.0)
+    door.recover()
+    door.check(0, 0, 0.0)
+    assert (door.state, door.failure) == ("ready", "")
+
+
+@pytest.mark.parametrize("state", ["draining", "failed", "closed"])
+def test_a_hang_changes_nothing_for_an_engine_that_takes_nobody(state: str):
+    door = ready(2)
+    door.state, door.failure = state, "before"
+    door.stall("no step has ended")
+    door.recover()
+    assert (door.state, door.failure) == (state, "before")

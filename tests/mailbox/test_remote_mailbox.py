@@ -161,6 +161,21 @@ async def test_a_dead_consumer_breaks_every_put(ends, note, eventually):
     await asyncio.gather(address.aclose(), inbox.aclose())
 
 
+async def test_an_address_that_is_cut_waits_for_no_consumer(note):
+    here, there = socket.socketpair()
+    inbox, address = await asyncio.gather(
+        RemoteInbox.open(here, "box", 1, note), RemoteAddress.open(there, "box")
+    )
+    await address.put(note("a"))
+    inbox._wire._transport.pause_reading()  # as a process that was stopped would
+    address.cut()
+    await address._wire.gone
+    with pytest.raises(MailboxBroken):
+        address.put_urgent(note("b"))
+    await address.aclose()
+    await inbox.aclose()
+
+
 async def test_what_a_dead_sender_sent_is_delivered_first(note, eventually):
     here, there = socket.socketpair()
     inbox, address = await asyncio.gather(

@@ -5,6 +5,7 @@ from legato.protocol.errors import (
     DeadlineExceeded,
     EngineClosed,
     EngineFailed,
+    EngineStalled,
     Failure,
     InvalidModel,
     InvalidRequest,
@@ -29,6 +30,7 @@ from legato.protocol.errors import (
         DeadlineExceeded("no token within 1 s"),
         EngineFailed("the device melted"),
         EngineClosed("shut down"),
+        EngineStalled("no step ended"),
     ],
 )
 def test_an_error_survives_the_journey_in_a_message(error: LegatoError):

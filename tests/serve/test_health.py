@@ -18,7 +18,9 @@ async def test_a_ready_engine_is_healthy(call):
     assert (answer.status, answer.json["status"]) == (200, "ready")
 
 
-@pytest.mark.parametrize("state", ["starting", "draining", "failed", "closed"])
+@pytest.mark.parametrize(
+    "state", ["starting", "stalled", "draining", "failed", "closed"]
+)
 async def test_any_other_state_is_503_with_its_cause(call, engine, state):
     engine.state = state
     engine.failure = "out of memory" if state == "failed" else ""

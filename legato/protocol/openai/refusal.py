@@ -15,6 +15,7 @@ from ..errors import (
     ContextOverflow,
     DeadlineExceeded,
     EngineClosed,
+    EngineStalled,
     InvalidRequest,
     LegatoError,
     Overloaded,
@@ -25,6 +26,8 @@ YOURS = "invalid_request_error"
 OURS = "server_error"
 LOAD = "rate_limit_error"
 GONE = "service_unavailable"
+# Nobody knows when a device that hangs goes on; often somebody must see to it.
+STALLED_S = 10.0
 
 CODES = {
     InvalidRequest.code: "invalid_value",
@@ -101,6 +104,9 @@ class Refusal(LegatoError):
             return cls(504, error.code, str(error), kind="timeout_error")
         if isinstance(error, EngineClosed):
             return cls(503, error.code, str(error), kind=GONE, retry_after_s=1.0)
+        if isinstance(error, EngineStalled):
+            text = f"{error}; try again later"
+            return cls(503, error.code, text, kind=GONE, retry_after_s=STALLED_S)
         code = "engine_failed" if isinstance(error, LegatoError) else "internal_error"
         text = "the engine failed while serving this request; the server's log says why"
         return cls(500, code, text, kind=OURS)

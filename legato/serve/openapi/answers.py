@@ -184,7 +184,7 @@ class ModelList(Wire):
 class HealthReport(Wire, omit_defaults=True):
     """How the server is."""
 
-    status: Literal["ready", "starting", "draining", "failed", "closed"]
+    status: Literal["ready", "starting", "stalled", "draining", "failed", "closed"]
     model: str
     cause: str = ""
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -77,3 +78,56 @@ def build_unclosable(marker: str) -> FakeRunner:
         return FakeRunner()
     break_once(FakeRunner, "close", 0)
     return FakeRunner(fail_at=5)
+
+
+HANG_AT = 8
+
+
+class HangingStep:
+    """A step that a device never ends, unless the gate is opened."""
+
+    def __init__(self, step: FakeStep, gate: threading.Event) -> None:
+        self._step = step
+        self._gate = gate
+
+    def wait(self) -> Any:
+        if self._step.result.step == HANG_AT:
+            self._gate.wait()
+        return self._step.wait()
+
+
+class HangingRunner(FakeRunner):
+    """A device that hangs in one step: as it is launched, or as it is waited for."""
+
+    def __init__(self, place: str, gate: threading.Event) -> None:
+        super().__init__(launch_depth=1 if place == "the only thread" else 2)
+        self._place = place
+        self._gate = gate
+
+    def launch(self, plan: Any) -> Any:
+        if plan.step == HANG_AT and self._place == "launching":
+            self._gate.wait()
+        step = super().launch(plan)
+        return step if self._place == "launching" else HangingStep(step, self._gate)
+
+
+def build_hanging(place: str, marker: str) -> FakeRunner:
+    """Make a runner that hangs, or a core that does; the next one is whole."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return FakeRunner()
+    gate = threading.Event()
+    if place != "planning":
+        return HangingRunner(place, gate)
+    plan, calls = Planner.plan, 0
+
+    def hang(planner: Planner, now_s: float) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > HANG_AT:
+            gate.wait()
+        return plan(planner, now_s)
+
+    Planner.plan = hang  # pyright: ignore[reportAttributeAccessIssue]
+    return FakeRunner()
