@@ -7,6 +7,8 @@ only its last ping is answered, as RFC 6455 (section 5.5.3) allows.
 """
 
 import asyncio
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import (
@@ -14,6 +16,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import (
 )
 from websockets.exceptions import InvalidHeader
 from websockets.headers import parse_subprotocol
+from websockets.http11 import Response
 from websockets.protocol import State
 
 from ..protocol.openai.refusal import Refusal
@@ -136,6 +139,12 @@ class SocketTransport(WebSocketsSansIOProtocol):
             # Uvicorn would repeat the value, which may be a key.
             self._refuse(Refusal(400, "bad_request", NO_TOKENS))
             return
+        # Asked twice, here and by uvicorn, which would send the refusal as plain text.
+        response = self.conn.accept(event)
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            self.conn.send_response(in_json(response))
+            self._end_handshake(b"".join(self.conn.data_to_send()))
+            return
         super().handle_connect(event)
         if not self.close_sent:
             extensions: dict[str, Any] = self.scope["extensions"]  # pyright: ignore[reportTypedDictNotRequiredAccess] # a TypedDict is a dict
@@ -153,8 +162,11 @@ class SocketTransport(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
     def _refuse(self, refusal: Refusal) -> None:
+        self._end_handshake(closing_answer(refusal))
+
+    def _end_handshake(self, answer: bytes) -> None:
         self.handshake_complete = self.close_sent = True
-        self.transport.write(closing_answer(refusal))
+        self.transport.write(answer)
         self.transport.close()
 
     def send_now(self, message: str | bytes) -> bool:
@@ -184,6 +196,25 @@ class SocketTransport(WebSocketsSansIOProtocol):
             self.read_paused = False
             self.transport.resume_reading()
         self.close_timer = self.loop.call_later(CLOSE_GRACE_S, self.transport.abort)
+
+
+def in_json(response: Response) -> Response:
+    """Say in the API's own form why a handshake is refused.
+
+    Args:
+        response: Plain text; its first line has the reason. What its status asks for,
+            such as ``Upgrade``, stands in its headers, and stays.
+    """
+    reason = response.body.decode().partition("\n")[0]
+    body = Refusal(response.status_code, "bad_request", reason).body()
+    headers = response.headers.copy()
+    for name, value in (
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+    ):
+        del headers[name]
+        headers[name] = value
+    return replace(response, headers=headers, body=body)
 
 
 def framed(message: str | bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Messages that need no task, over the real transport."""
 
 import asyncio
+import json
 import logging
 from contextlib import asynccontextmanager
 
@@ -15,6 +16,8 @@ from legato.serve.server import listen
 from legato.serve.socket_transport import SocketTransport
 
 pytestmark = pytest.mark.anyio
+
+KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 
 
 @asynccontextmanager
@@ -168,6 +171,44 @@ async def test_a_key_that_is_no_subprotocol_is_not_repeated():
     assert refused.value.response.status_code == 400
     assert b"Authorization" in refused.value.response.body
     assert b"secret" not in refused.value.response.body
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "reason"),
+    [
+        ({}, 400, "missing Sec-WebSocket-Key header"),
+        ({"Sec-WebSocket-Key": "short"}, 400, "invalid Sec-WebSocket-Key header"),
+        (
+            {"Sec-WebSocket-Key": KEY, "Sec-WebSocket-Version": "8"},
+            400,
+            "invalid Sec-WebSocket-Version header: 8",
+        ),
+        ({"Sec-WebSocket-Key": KEY}, 400, "missing Sec-WebSocket-Version header"),
+    ],
+)
+async def test_a_bad_handshake_is_refused_in_the_apis_own_form(
+    headers, status, reason, caplog
+):
+    async def app(scope, receive, send):
+        raise AssertionError("it never comes that far")
+
+    asked = {"Host": "x", "Connection": "Upgrade", "Upgrade": "websocket"} | headers
+    lines = "".join(f"{name}: {value}\r\n" for name, value in asked.items())
+    async with serving(app) as (host, port):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(f"GET /v1/responses HTTP/1.1\r\n{lines}\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert head.lower().count(b"content-type: application/json") == 1
+    assert b"content-length: %d\r\n" % len(body) in head.lower() + b"\r\n"
+    error = json.loads(body)["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert (error["code"], error["type"]) == ("bad_request", "invalid_request_error")
+    assert reason in error["message"]
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
 async def test_a_server_that_goes_while_a_client_leaves_closes_without_a_fault():
