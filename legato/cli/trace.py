@@ -1,6 +1,5 @@
 """``legato trace``: what a running server does, for a few seconds, as a drawing."""
 
-import sys
 import urllib.error
 import urllib.request
 from http.client import HTTPException
@@ -8,6 +7,7 @@ from typing import IO
 
 import click
 import msgspec
+from rich.filesize import decimal
 
 from ..protocol.errors import InvalidSetting, LegatoError
 
@@ -44,8 +44,8 @@ def trace(url: str, seconds: float, output: IO[bytes], api_key: str) -> None:
     """
     body = fetch(url, seconds, api_key)
     output.write(body)
-    if output.name != "-" and sys.stderr.isatty():
-        size = f"{len(body) / 2**20:.1f} MiB"
+    if output.name != "-":
+        size = decimal(len(body))
         click.echo(
             f"{output.name}: {size}; open it at https://ui.perfetto.dev", err=True
         )

@@ -38,8 +38,7 @@ class Door:
             Overloaded: As many streams as there may be are open, or as many tokens
                 as may wait for their first answer wait.
         """
-        if self.state == "failed":
-            raise EngineFailed(self.failure)
+        self.check_alive()
         if self.state == "stalled":
             raise EngineStalled(self.failure)
         if self.state != "ready":
@@ -55,6 +54,18 @@ class Door:
                 f"the most there may be is {self._max_waiting_tokens}",
                 retry_after_s=self._retry_after_s(now_s),
             )
+
+    def check_alive(self) -> None:
+        """Refuse what only an engine that is not over can do.
+
+        Raises:
+            EngineFailed: It died; with its cause.
+            EngineClosed: It is closed.
+        """
+        if self.state == "failed":
+            raise EngineFailed(self.failure)
+        if self.state == "closed":
+            raise EngineClosed("the engine is closed")
 
     def stall(self, cause: str) -> None:
         """Let nobody in for as long as the core hangs."""

@@ -253,9 +253,12 @@ class Engine:
         Raises:
             InvalidRequest: A length out of range.
             Overloaded: Another trace is being recorded.
+            EngineFailed: It died, and does nothing that could be recorded.
+            EngineClosed: It is over.
         """
         tracing = self._life.assembly.tracing
         self._life.check_loop()
+        self._life.door.check_alive()
         return await tracing.record(duration_s, self.name)
 
     def set_batching(self, batching: Batching) -> None:

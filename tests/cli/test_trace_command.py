@@ -56,12 +56,15 @@ def test_the_trace_is_written_where_asked(server: Scripted, tmp_path: Path):
     ran = run(server, "--seconds", "0.5", "-o", str(path), "--api-key", "secret")
     assert ran.exit_code == 0
     assert path.read_bytes() == TRACE
+    assert ran.stderr == f"{path}: 18 bytes; open it at https://ui.perfetto.dev\n"
+    assert ran.stdout == ""
     assert server.asked == ("POST", "/debug/trace?seconds=0.5", "Bearer secret")
 
 
 def test_the_trace_goes_to_standard_output_and_nothing_else(server: Scripted):
     ran = run(server, "-o", "-")
     assert ran.stdout_bytes == TRACE
+    assert ran.stderr == ""
     assert server.asked == ("POST", "/debug/trace?seconds=5", None)
 
 

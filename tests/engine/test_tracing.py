@@ -7,11 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from legato import Engine, InvalidRequest, Overloaded, SamplingParams
+from legato import (
+    Engine,
+    EngineClosed,
+    EngineFailed,
+    FakeModel,
+    InvalidRequest,
+    Overloaded,
+    SamplingParams,
+)
 from legato.actors.orders import OrderLine
 from legato.actors.tracing import Tracer
 from legato.engine.tracing import Tracing
 from legato.mailbox import Mailbox
+from legato.protocol.errors import Failure
 from legato.protocol.tracing import StartTrace, StopTrace, TracePart
 
 Play = Callable[..., None]
@@ -71,6 +80,21 @@ def test_an_idle_engine_answers_with_a_trace_too(play_placed: Play):
         assert [event for event in trace["traceEvents"] if event["ph"] == "M"]
 
     play_placed(body)
+
+
+def test_an_engine_that_is_over_records_nothing(aftermath: Any):
+    async def main() -> None:
+        async with Engine(FakeModel()) as engine:
+            engine._life._fail(Failure("engine_failed", "melted"))
+            with pytest.raises(EngineFailed, match="melted"):
+                await engine.trace(0.01)
+        other = Engine(FakeModel())
+        async with other:
+            pass
+        with pytest.raises(EngineClosed, match="closed"):
+            await other.trace(0.01)
+
+    aftermath.run(main)
 
 
 def test_only_one_trace_is_recorded_at_a_time(play: Play):

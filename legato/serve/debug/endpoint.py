@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from ...protocol.openai.refusal import Refusal
+from ...protocol.openai.refusal import GONE, Refusal
 from ..backend import Backend
 from ..exchange import Exchange
 from ..gate import Gate
@@ -63,10 +63,18 @@ class DebugEndpoint:
         """``POST /debug/trace?seconds=5``: record so long, and answer with the trace.
 
         Raises:
-            Refusal: 400, for a length that is none.
+            Refusal: 400, for a length that is none; 503, where the engine has failed.
             Overloaded: Another trace is being recorded.
         """
         duration_s = trace_length(exchange.scope.get("query_string", b""))
+
+        if self._gate.state == "failed":
+            raise Refusal(
+                503,
+                "engine_failed",
+                f"the engine has failed, and does nothing: {self._engine.failure}",
+                kind=GONE,
+            )
 
         async def record() -> None:
             trace = await self._engine.trace(duration_s)

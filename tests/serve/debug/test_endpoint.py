@@ -99,6 +99,16 @@ async def test_a_trace_of_no_length_is_refused(app, engine, given):
     assert engine.lengths == []
 
 
+async def test_a_failed_engine_says_so_instead_of_tracing_nothing(app, engine):
+    engine.state, engine.failure = "failed", "out of memory"
+    status, body, _ = await post_trace(app, "")
+    error = msgspec.json.decode(body)["error"]
+    assert (status, error["code"]) == (503, "engine_failed")
+    assert "the engine has failed" in error["message"]
+    assert "out of memory" in error["message"]
+    assert engine.lengths == []
+
+
 async def test_a_second_trace_at_once_is_429(app, engine):
     async def busy(duration_s):
         raise Overloaded("another trace is being recorded", retry_after_s=5.0)
