@@ -1,13 +1,17 @@
 """What a runner can hold: its geometry, its pool, its limits."""
 
+import logging
+
 import torch
 
 from ..protocol.errors import InvalidSetting
 from ..protocol.steps import RunnerLimits
 from .attention import Geometry, KvCache
 from .checkpoint import ModelConfig
-from .memory import PoolSize
+from .memory import MIB, PoolSize
 from .settings import RunnerSettings
+
+log = logging.getLogger(__name__)
 
 # Positions of a step where nobody chose: as many as do not let running streams wait
 # for long, and enough that weights are worth their reading.
@@ -45,22 +49,30 @@ def find_limits(
     page_bytes: int,
     device: torch.device,
 ) -> RunnerLimits:
-    """Say what a runner with a pool can hold.
+    """Say what a runner with a pool can hold; warn of one that is below the context.
 
     Raises:
         InvalidSetting: Less than the context that was asked for.
     """
-    room = pool.num_pages * page_size
+    room, context = pool.num_pages * page_size, choose_context(settings, config)
     if settings.max_context > room:
         raise InvalidSetting(
             f"max_context is {settings.max_context}, but the pages hold {room} tokens "
             f"({pool.report}); lower it, or raise kv_bytes"
         )
+    if context > room:
+        least = -(-context // page_size) * page_bytes
+        log.warning(
+            "the key-value cache holds %d tokens, but the context has %d: prompt and "
+            "answer together are cut to %d; raise --kv-mib to %d (kv_bytes), or set "
+            "--max-context to at most %d (max_context)",
+            *(room, context, room, -(-least // MIB), room),
+        )
     return RunnerLimits(
         num_slots=settings.num_slots,
         num_pages=pool.num_pages,
         page_size=page_size,
-        max_context=min(choose_context(settings, config), room),
+        max_context=min(context, room),
         max_step_tokens=settings.max_step_tokens or STEP_TOKENS[device.type],
         vocab_size=config.vocab_size,
         page_bytes=page_bytes,

@@ -81,10 +81,11 @@ def size_pool(
         num_pages = min(useful, min(room, most) // page_bytes)
         why = "all slots full" if num_pages == useful else f"of {mib(free)} free"
     if num_pages < 1:
+        change = "raise it" if kv_bytes else "free memory, or choose a smaller model"
+        where = "kv_bytes is" if kv_bytes else "there is room for"
         raise InvalidSetting(
-            f"a page of {page_size} tokens takes {page_bytes} bytes, and there is room "
-            f"for {kv_bytes or free}{_beside(step_bytes)}; free memory, or choose a "
-            "smaller model"
+            f"a page of {page_size} tokens takes {page_bytes} bytes, and {where} "
+            f"{kv_bytes or free}{_beside(step_bytes)}; {change}"
         )
     report = (
         f"{device.type}: weights {mib(weight_bytes)}, pages "

@@ -52,7 +52,11 @@ def test_a_value_no_runner_can_have_is_refused(
     [
         ({"attention": "warp"}, "'warp' does not run on cpu; choose auto or paged"),
         ({"max_context": 300}, "max_context is 300, .* made for 256"),
-        ({"kv_bytes": PAGE_BYTES - 1}, f"page of 16 tokens takes {PAGE_BYTES} bytes"),
+        (
+            {"kv_bytes": PAGE_BYTES - 1},
+            f"page of 16 tokens takes {PAGE_BYTES} bytes, and kv_bytes is "
+            f"{PAGE_BYTES - 1}; raise it",
+        ),
         ({"kv_bytes": 1 << 60}, r"asks for .* MiB, but .* MiB are free"),
         (
             {"max_context": 200, "kv_bytes": 12 * PAGE_BYTES},
@@ -67,6 +71,34 @@ def test_settings_that_cannot_work_are_refused_with_numbers(
         build_runner(
             checkpoint, RunnerSettings(device="cpu", dtype="float32", **options)
         )
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ({"kv_bytes": 12 * PAGE_BYTES}, True),
+        ({"kv_bytes": 16 * PAGE_BYTES}, False),
+        ({"kv_bytes": 12 * PAGE_BYTES, "max_context": 192}, False),
+        ({}, False),
+    ],
+)
+def test_a_pool_below_the_context_is_warned_of_with_numbers(
+    checkpoint: Checkpoint,
+    options: dict[str, Any],
+    warned: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = RunnerSettings(device="cpu", dtype="float32", **options)
+    runner = build_runner(checkpoint, settings)
+    told = [one.getMessage() for one in caplog.records if "context" in one.getMessage()]
+    if not warned:
+        assert told == []
+        return
+    (line,) = told
+    assert line.startswith("the key-value cache holds 192 tokens, but the context has")
+    assert "256: prompt and answer together are cut to 192" in line
+    assert "raise --kv-mib to 1 (kv_bytes), or set --max-context to at most 192" in line
+    assert runner.limits.max_context == 192
 
 
 def test_half_as_large_a_page_holds_a_native_cache(checkpoint: Checkpoint) -> None:
