@@ -81,11 +81,9 @@ def size_pool(
         num_pages = min(useful, min(room, most) // page_bytes)
         why = "all slots full" if num_pages == useful else f"of {mib(free)} free"
     if num_pages < 1:
-        change = "raise it" if kv_bytes else "free memory, or choose a smaller model"
-        where = "kv_bytes is" if kv_bytes else "there is room for"
         raise InvalidSetting(
-            f"a page of {page_size} tokens takes {page_bytes} bytes, and {where} "
-            f"{kv_bytes or free}{_beside(step_bytes)}; {change}"
+            f"a page of {page_size} tokens takes {page_bytes} bytes, and "
+            f"{_no_room(kv_bytes, free, step_bytes)}"
         )
     report = (
         f"{device.type}: weights {mib(weight_bytes)}, pages "
@@ -120,6 +118,13 @@ def _container_free() -> int:
     except (OSError, ValueError):
         return 1 << 62
     return 1 << 62 if limit == "max" else max(int(limit) - used, 0)
+
+
+def _no_room(kv_bytes: int, free: int, step_bytes: int) -> str:
+    if kv_bytes:
+        return f"kv_bytes is {kv_bytes}; raise it"
+    room = f"there is room for {free}{_beside(step_bytes)}"
+    return f"{room}; free memory, or choose a smaller model"
 
 
 def _beside(step_bytes: int) -> str:
