@@ -14,9 +14,10 @@ from ..actors.scheduling.batching import Batching, Continuous
 from ..actors.scheduling.settings import PlannerSettings
 from ..gpu.settings import RunnerSettings
 from ..protocol.errors import InvalidSetting, UnknownOption
+from ..protocol.options import OptionsMeta
 
 
-class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, metaclass=OptionsMeta):
     """Settings of an engine; each has a default that works.
 
     Args:
@@ -61,6 +62,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             refused. Longer than the longest step there can be; 0 waits for ever.
 
     Raises:
+        UnknownOption: No such setting; names the nearest.
         InvalidSetting: A time that is none.
     """
 

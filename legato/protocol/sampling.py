@@ -11,6 +11,7 @@ import msgspec
 
 from .errors import InvalidRequest, UnknownOption
 from .grammar import Grammar
+from .options import OptionsMeta
 
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARACTERS = 1_000
@@ -22,7 +23,13 @@ MAX_SHOWN = 100
 MAX_SHOWN_BITS = 256
 
 
-class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SamplingParams(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    metaclass=OptionsMeta,
+):
     """Choose tokens, and end the answer.
 
     Args:
@@ -52,6 +59,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             ``ignore_eos``.
 
     Raises:
+        UnknownOption: No such field; names the nearest.
         InvalidRequest: A value is outside its range; the message names field and range.
     """
 

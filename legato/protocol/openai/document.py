@@ -113,7 +113,11 @@ def explain(
 
 
 def known_at(kind: type[Wire], path: str) -> tuple[str, ...]:
-    """The fields that the struct at a path declares, or nothing."""
+    """The fields that may be said at a path, or nothing.
+
+    Those that are declared as ``Any`` are known and have no effect: to suggest one
+    would lead from one refusal to the next.
+    """
     here = kind
     for step in re.findall(r"[^.\[\]]+", path):
         if step.isdigit():
@@ -123,7 +127,8 @@ def known_at(kind: type[Wire], path: str) -> tuple[str, ...]:
         if inner is None:
             return ()
         here = inner
-    return here.__struct_encode_fields__
+    fields = msgspec.structs.fields(here)
+    return tuple(field.encode_name for field in fields if field.type is not Any)
 
 
 def _structs(annotation: Any) -> Iterator[type[Wire]]:

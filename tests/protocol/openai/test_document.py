@@ -3,12 +3,17 @@
 import pytest
 
 from legato.protocol.errors import InvalidRequest, UnknownOption
+from legato.protocol.openai import chat, completion, messages, response_fields
+from legato.protocol.openai.chat import ChatRequest
+from legato.protocol.openai.completion import CompletionRequest
 from legato.protocol.openai.document import (
     Wire,
     convert,
     read,
     refuse_unsupported,
 )
+from legato.protocol.openai.messages import Message
+from legato.protocol.openai.response_fields import CreateBody, CreateFrame
 
 
 class Inner(Wire, kw_only=True):
@@ -68,6 +73,30 @@ def test_an_unknown_field_is_named_with_the_nearest(body, field, near):
     assert isinstance(error, UnknownOption)
     assert error.field == field
     assert f"did you mean {near!r}?" in error.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "neutral"),
+    [
+        (ChatRequest, chat.NEUTRAL),
+        (CompletionRequest, completion.NEUTRAL),
+        (CreateBody, response_fields.NEUTRAL),
+        (CreateFrame, response_fields.NEUTRAL | response_fields.SOCKET_NEUTRAL),
+        (Message, messages.NEUTRAL),
+    ],
+)
+def test_no_field_is_suggested_that_would_be_refused_next(kind, neutral):
+    declared = kind.__struct_encode_fields__
+    assert set(neutral) <= set(declared)
+    for name in declared:
+        misspelt = f"{name}s"
+        if misspelt in declared:
+            continue
+        with pytest.raises(InvalidRequest) as caught:
+            convert({misspelt: 1}, kind, "")
+        told = str(caught.value)
+        assert misspelt in told
+        assert not [other for other in neutral if f"did you mean '{other}'" in told]
 
 
 def test_an_object_already_decoded_is_named_by_its_place():
