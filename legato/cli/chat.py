@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -23,7 +24,7 @@ REPLY_TOKENS = 1024
 @click.option("-p", "--prompt", help="Ask this, print the answer, and leave.")
 @click.option("-s", "--system", default="", help="The system prompt.")
 def chat(prompt: str | None, system: str, **options: Any) -> None:
-    """Talk with the model; Ctrl-C stops a reply, Ctrl-D leaves.
+    """Talk with the model; Ctrl-C stops a reply or takes back a line, Ctrl-D leaves.
 
     With -p, or with text piped in, it answers once and exits. Where no sampling option
     is given, the model's recommended ones hold, and replies end after 1,024 tokens.
@@ -65,25 +66,36 @@ def chat(prompt: str | None, system: str, **options: Any) -> None:
 
 
 def _talk(runner: asyncio.Runner, conversation: Any) -> None:
-    _enable_line_editing()
+    typed = _enable_line_editing()
     click.echo(f"{conversation.greeting}  /help lists commands; Ctrl-D leaves.")
+    told = False
     while True:
         try:
             line = input("\n> ").strip()
+            told = False
+            if line in ("/quit", "/exit"):
+                return
+            _take(runner, conversation, line)
         except EOFError:
             click.echo()
             return
         except KeyboardInterrupt:
-            click.echo("\n(Ctrl-D or /quit leaves)", nl=False)
-            continue
-        if line in ("/quit", "/exit"):
-            return
-        if line.startswith("/"):
-            if line == "/stats":
-                runner.run(conversation.settle())
-            click.echo(conversation.command(line))
-        elif line:
-            _reply(runner, conversation, line)
+            # Wherever it strikes: at the prompt, in a command, or just between. Where
+            # a line was begun it takes that back, as in a shell.
+            if told and not typed():
+                click.echo()
+                raise
+            told = True
+            click.echo("\n(Ctrl-C again, Ctrl-D or /quit leaves)", nl=False)
+
+
+def _take(runner: asyncio.Runner, conversation: Any, line: str) -> None:
+    if line.startswith("/"):
+        if line == "/stats":
+            runner.run(conversation.settle())
+        click.echo(conversation.command(line))
+    elif line:
+        _reply(runner, conversation, line)
 
 
 def _reply(runner: asyncio.Runner, conversation: Any, line: str) -> None:
@@ -96,8 +108,10 @@ def _reply(runner: asyncio.Runner, conversation: Any, line: str) -> None:
         click.echo(f"legato: {error}", err=True)
 
 
-def _enable_line_editing() -> None:
+def _enable_line_editing() -> Callable[[], str]:
+    """Give ``input`` a history; return what tells the line as it was last edited."""
     try:
-        import_module("readline")  # its import is what gives input() a history
+        # Its import is what gives input() a history.
+        return import_module("readline").get_line_buffer
     except ImportError:
-        pass  # not on every platform; input() works without
+        return str  # not on every platform; input() works without

@@ -201,7 +201,6 @@ def test_ctrl_c_stops_the_reply_and_not_the_program(terminal: Terminal):
     terminal.type("/nonsense\n")
     terminal.until("no command /nonsense")
     terminal.until("> ")
-    terminal.interrupt("/quit leaves")
     terminal.type("/quit\n")
     assert terminal.wait() == 0
 
