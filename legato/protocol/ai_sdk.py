@@ -13,7 +13,7 @@ import msgspec
 from .errors import InvalidRequest
 from .openai.document import Wire, broken, encode, read
 from .openai.generation import Generation
-from .openai.messages import check_number
+from .openai.messages import check_number, check_parts
 from .openai.sampling import sampling_params
 from .openai.scheduling import SchedulingFields, read_terms
 from .requests import ChatMessage
@@ -230,6 +230,7 @@ def ui_turns(messages: Sequence[UiMessage]) -> list[ChatMessage]:
     if not messages:
         raise InvalidRequest("at least one message is needed", field="messages")
     check_number(messages, "messages")
+    check_parts(message.parts for message in messages)
     turns: list[ChatMessage] = []
     for index, message in enumerate(messages):
         where = f"messages[{index}]"

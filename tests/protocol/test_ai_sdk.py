@@ -13,3 +13,10 @@ def test_more_messages_than_anybody_needs_are_refused():
     assert [turn.content for turn in ui_turns([message])] == ["hi"]
     with pytest.raises(InvalidRequest, match="at most 10000 entries"):
         ui_turns([message] * 10_001)
+
+
+def test_too_many_parts_in_all_are_refused():
+    said = {"id": "a", "role": "user", "parts": [{"type": "step-start"}] * 10_000}
+    message = msgspec.convert(said, UiMessage)
+    with pytest.raises(InvalidRequest, match=r"20000 parts .* got 30000"):
+        ui_turns([message] * 3)

@@ -9,7 +9,7 @@ from ..errors import InvalidRequest
 from ..requests import ChatMessage
 from ..tools import ToolCall
 from .document import Wire, convert, refuse_unsupported
-from .messages import Part, check_number, text_of, turn
+from .messages import Part, check_number, check_parts, text_of, turn
 
 
 class Item(Wire, kw_only=True):
@@ -75,6 +75,8 @@ def read_input(items: str | Sequence[Mapping[str, Any]]) -> tuple[ChatMessage, .
     if not items:
         raise InvalidRequest("at least one item is needed", field="input")
     check_number(items, "input")
+    fields = ("content", "output")
+    check_parts((item.get(name) for item in items for name in fields), "input")
     turns: list[ChatMessage] = []
     calls: list[ToolCall] = []
     for index, item in enumerate(items):

@@ -1,7 +1,7 @@
 """Conversations as clients write them for ``/v1/chat/completions``."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
 
 from ..errors import InvalidRequest
 from ..requests import ChatMessage
@@ -18,6 +18,7 @@ ROLES = {
 }
 
 MAX_MESSAGES = 10_000
+MAX_PARTS = 20_000
 
 
 class Part(Wire, kw_only=True):
@@ -102,6 +103,7 @@ def conversation(messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
     if not messages:
         raise InvalidRequest("at least one message is needed", field="messages")
     check_number(messages, "messages")
+    check_parts(some for one in messages for some in (one.content, one.tool_calls))
     turns: list[ChatMessage] = []
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
@@ -128,6 +130,30 @@ def check_number(messages: Sequence[object], where: str) -> None:
         raise InvalidRequest(
             f"has at most {MAX_MESSAGES} entries, got {len(messages)}", field=where
         )
+
+
+def check_parts(contents: Iterable[object], where: str = "messages") -> None:
+    """Refuse more parts than could be read without holding up everybody else.
+
+    Args:
+        contents: Of all messages; each list among them counts with its length.
+        where: The field that has them.
+
+    Raises:
+        InvalidRequest: With the bound.
+    """
+    number = sum(len(parts_of(content)) for content in contents)
+    if number > MAX_PARTS:
+        raise InvalidRequest(
+            f"has at most {MAX_PARTS} parts of content and calls in all, got {number}; "
+            "join texts to fewer parts",
+            field=where,
+        )
+
+
+def parts_of(content: object) -> Sequence[object]:
+    """The parts of some content, if it consists of parts."""
+    return cast("list[object]", content) if isinstance(content, list) else ()
 
 
 def chat_turn(message: Message, where: str) -> ChatMessage:

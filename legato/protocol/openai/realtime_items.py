@@ -11,6 +11,7 @@ import msgspec
 from ..errors import InvalidRequest
 from ..requests import ChatMessage
 from .document import Wire, convert, refuse_unsupported
+from .messages import check_parts
 
 MAX_ITEM_ID = 64
 # What each role's parts of text are called.
@@ -109,6 +110,7 @@ def read_item(fields: Mapping[str, Any], where: str) -> Item:
             f"only items of type 'message' are supported, got {kind!r}",
             field=f"{where}.type",
         )
+    check_parts([fields.get("content")], f"{where}.content")
     item = convert(fields, ItemFields, where)
     if item.role not in PART_TYPES:
         known = ", ".join(PART_TYPES)

@@ -1,5 +1,9 @@
 """JSON from outside, strictly."""
 
+import contextlib
+import gc
+
+import msgspec
 import pytest
 
 from legato.protocol.errors import InvalidRequest, UnknownOption
@@ -121,3 +125,29 @@ def test_a_field_without_effect_passes_at_its_neutral_value_only():
 def test_absurd_nesting_is_refused_without_a_crash(field, nest):
     deep = b'{"' + field.encode() + b'":' + nest * 100_000
     assert refused(deep).field in (None, field)
+
+
+def test_a_body_of_very_many_objects_is_refused_before_it_is_decoded():
+    rows = b",".join([b'{"width":1}'] * 100_001)
+    told = refused(b'{"name":"x","rows":[' + rows + b"]")  # not even closed
+    assert "at most 100000 objects" in str(told)
+    assert "got 100002" in str(told)
+
+
+def test_braces_and_quotes_in_a_text_are_no_objects():
+    name = '{"' * 200_000
+    body = msgspec.json.encode({"name": name})
+    assert read(body, Outer).name == name
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+@pytest.mark.parametrize("body", [b'{"name":"%s"}', b'{"nam":"%s"}', b'{"name":"%s"'])
+def test_a_large_body_leaves_the_collector_as_it_was(body, collecting):
+    was_on = gc.isenabled()
+    gc.enable() if collecting else gc.disable()
+    try:
+        with contextlib.suppress(InvalidRequest):
+            read(body % (b"x" * 300_000), Outer)
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable() if was_on else gc.disable()

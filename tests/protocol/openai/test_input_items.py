@@ -107,3 +107,11 @@ def test_more_items_than_anybody_needs_are_refused_before_they_are_read():
     with pytest.raises(InvalidRequest, match="at most 10000 entries") as refused:
         read_input([{"type": "unheard of"}] * 10_001)
     assert refused.value.field == "input"
+
+
+def test_too_many_parts_in_all_are_refused_before_they_are_read():
+    message = {"role": "user", "content": ["unheard of"] * 10_000}
+    given = {"type": "function_call_output", "output": ["unheard of"] * 10_001}
+    with pytest.raises(InvalidRequest, match=r"20000 parts .* got 20001") as refused:
+        read_input([message, given])
+    assert refused.value.field == "input"

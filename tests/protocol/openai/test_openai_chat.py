@@ -246,3 +246,17 @@ def test_more_messages_than_anybody_needs_are_refused():
     with pytest.raises(InvalidRequest, match="at most 10000 entries") as refused:
         chat(messages=[USER] * 10_001)
     assert refused.value.field == "messages"
+
+
+def test_too_many_parts_in_all_are_refused_with_the_bound():
+    part = {"type": "text", "text": "x"}
+    call = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+    most = [
+        {"role": "user", "content": [part] * 10_000},
+        {"role": "assistant", "content": "", "tool_calls": [call] * 10_000},
+    ]
+    assert len(chat(messages=most).prompts[0]) == 2
+    with pytest.raises(InvalidRequest, match="at most 20000 parts") as refused:
+        chat(messages=[*most, {"role": "user", "content": [part]}])
+    assert refused.value.field == "messages"
+    assert "got 20001" in str(refused.value)

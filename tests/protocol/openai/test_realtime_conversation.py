@@ -5,7 +5,7 @@ from legato.protocol.openai.realtime_conversation import (
     MAX_CHARACTERS,
     Conversation,
 )
-from legato.protocol.openai.realtime_items import Item
+from legato.protocol.openai.realtime_items import Item, read_item
 from legato.protocol.openai.refusal import Refusal
 
 
@@ -55,3 +55,10 @@ def test_an_item_before_one_that_is_gone_is_refused(conversation):
     conversation.delete("a")
     with pytest.raises(InvalidRequest, match="no item 'a'"):
         conversation.insert(item("b"), "a")
+
+
+def test_too_many_parts_of_an_item_are_refused_before_they_are_read():
+    fields = {"type": "message", "role": "user", "content": ["unheard of"] * 20_001}
+    with pytest.raises(InvalidRequest, match="at most 20000 parts") as refused:
+        read_item(fields, "item")
+    assert refused.value.field == "item.content"
