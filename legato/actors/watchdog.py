@@ -138,8 +138,9 @@ class Watchdog:
         stalled = EngineStalled(f"{what} for {self._timeout_s:g} s")
         log.error("%s (step_timeout_s)", stalled)
         failure = Failure.of(stalled)
+        # Before it is lost, which the keeper may hear of before this goes on.
+        self._keeper.excuse(self._timeout_s)
         if await core.interrupt(failure):
-            self._keeper.excuse(self._timeout_s)
             self._num_still = 0
         else:
             self._stalled = True

@@ -1,5 +1,6 @@
 """What is written down of threads that hang."""
 
+import os
 import threading
 
 from legato.actors.stacks import open_stacks, own_stacks, read_stacks
@@ -29,3 +30,13 @@ def test_every_thread_is_told_by_name_with_where_it_stands():
 def test_nothing_written_reads_as_nothing():
     with open_stacks() as file:
         assert read_stacks(file) == ""
+
+
+def test_where_there_is_no_file_in_memory_a_nameless_one_does(monkeypatch):
+    def refused(name: str) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "memfd_create", refused, raising=False)
+    with open_stacks() as file:
+        file.write(b"here")
+        assert read_stacks(file) == "here"
