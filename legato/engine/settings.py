@@ -27,8 +27,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, metaclass=Option
         dtype: ``auto``, ``float32``, ``bfloat16``, ``float16``, or ``int8`` for 8-
             and 4-bit weights on a CPU, which is ``auto`` where kernels can be
             compiled for it.
-        activation_bits: Of activations in products with such weights: 15, or 8 in most
-            of those with 4-bit weights, which is quicker; 0 is 8.
+        activation_bits: Of activations in products with such weights: 15, or 8 where
+            weights have 4, which is quicker; 0 is 8.
         kv_dtype: ``auto``, or ``fp8`` for a key-value cache of 8 bits a number.
         attention: ``auto`` or a backend's name.
         num_threads: Threads for the kernels on a CPU; 0 chooses.

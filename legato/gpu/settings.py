@@ -29,9 +29,8 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
             float32 elsewhere. Where kernels cannot be compiled, or fail their
             self-check, both are as if there were none.
         activation_bits: Of activations in products with such weights. 8, which 0
-            stands for: where weights have 4 bits, into the MLP and out of attention
-            of all layers but the first two and the last two; 15 elsewhere. 15: in all
-            products, as good as float32 and slower.
+            stands for: in the layers, where weights have 4 bits; 15 elsewhere. 15: in
+            all products, as good as float32 and slower.
         kv_dtype: Of keys and values in the cache. ``auto``: as they are computed.
             ``fp8``: numbers of 8 bits (e4m3, unscaled), for backends that read them;
             half the memory of bfloat16, and answers that differ.

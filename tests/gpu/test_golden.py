@@ -143,7 +143,7 @@ def test_int8_stays_near_when_led_along_the_references_answer(
     assert all(agreed)
 
 
-def test_8_bits_of_activations_stay_as_near_as_bfloat16_does(
+def test_8_bits_of_activations_stay_near(
     build: Callable[[str], ModelRunner], theatre: SimpleNamespace
 ) -> None:
     if not isinstance(load_kernels(), Kernels):

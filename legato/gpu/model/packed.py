@@ -23,9 +23,6 @@ from .weights import DecoderWeights, Progress, load_weights
 GROUP = 32
 TILE = 32
 NIBBLES = (GgufType.Q4_0, GgufType.Q4_1)
-# Layers at each end whose activations keep 15 bits. In SmolLM2 rounding into these four
-# of thirty costs two fifths of the divergence that rounding into all would.
-FINE_LAYERS = 2
 
 
 class PackedProjection:
@@ -69,8 +66,9 @@ class PackedProjection:
     def coarsen(self) -> None:
         """Round activations to 8 bits from now on, where kernels can.
 
-        They are told from the least to the most of each 32. Weights of 8 bits and rows
-        that are no multiple of 32 have no such kernels and keep 15.
+        They are told from the least to the most of each 32; one that stands out stays
+        exact. Weights of 8 bits and rows that are no multiple of 32 have no such
+        kernels and keep 15.
         """
         self.weights.coarse = self.weights.nibbles and self.weights.ins % GROUP == 0
 
@@ -219,7 +217,7 @@ def load_packed_weights(
         checkpoint: Open.
         kernels: To pack and to multiply with.
         num_threads: Of a projection that is used by itself.
-        activation_bits: 15 in all products; else 8 in most of the inner layers'.
+        activation_bits: 15 in all products; else 8 in those of the layers.
         progress: As ``load_weights`` has it.
 
     Raises:
@@ -233,9 +231,8 @@ def load_packed_weights(
         progress=progress,
     )
     if activation_bits != 15:
-        for layer in weights.layers[FINE_LAYERS:-FINE_LAYERS]:
-            # Not into queries and keys: that costs as much as all of these together.
-            for projection in (layer.output, layer.gate_up, layer.down):
+        for layer in weights.layers:
+            for projection in (layer.qkv, layer.output, layer.gate_up, layer.down):
                 assert isinstance(projection, PackedProjection), "packed above"
                 projection.coarsen()
     return weights

@@ -120,6 +120,20 @@ def test_coarse_activations_have_256_levels_from_least_to_most(
     torch.testing.assert_close(projection.apply(x), want, atol=5e-3, rtol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 70])
+def test_what_stands_out_of_coarse_activations_stays_exact(
+    packer: Packer, rows: int
+) -> None:
+    weight, x = of_4_bits(rows, 70, 160), normal(9, rows, 160)
+    spikes = torch.zeros_like(x)
+    # In some rows and groups, at either side of a byte and of zero.
+    spikes[::2, 5], spikes[::3, 63], spikes[-1, 130] = 300.0, -1000.0, 77.0
+    x[spikes != 0] = 0
+    want = torch.where(spikes != 0, spikes, in_8_bits(x)) @ weight.T
+    got = coarsened(weight, packer).apply(x + spikes)
+    torch.testing.assert_close(got, want, atol=5e-3, rtol=1e-4)
+
+
 def test_coarse_sums_at_their_ends_do_not_overflow(packer: Packer) -> None:
     weight = of_4_bits(1, 32, 64)
     ends = torch.tensor([weight.min(), weight.max()])

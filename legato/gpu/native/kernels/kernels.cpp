@@ -31,12 +31,9 @@ void legato_close_pool(Pool* pool) { delete pool; }
 // out[rows][outs] (+)= x[rows][ins] through the weights.
 void legato_project(Pool* pool, const Weights* w, const float* x, int64_t rows,
                     float* out, int64_t add) {
-  int64_t groups = w->groups();
-  std::vector<int16_t> q(size_t(rows * groups * kGroup));
-  size_t size = size_t(rows * groups);
-  std::vector<float> scale(size), sum(size), offset(size);
-  Activations quantized{q.data(), scale.data(), sum.data(), offset.data(),
-                        groups,   rows,         form_of(*w, rows)};
+  ActivationStore store;
+  store.reserve(rows, w->ins);
+  Activations quantized = store.rows(rows, w->groups(), form_of(*w, rows));
   pool->run(rows, [&](int64_t row) { quantized.quantize(row, x + row * w->ins, w->ins); });
   product(*pool, *w, quantized, {out, w->outs, add != 0});
 }

@@ -2,8 +2,8 @@
 //
 // Half the instructions of words. With weight = low + scale * (-8 to 7) and activation
 // = offset + step * (0 to 255) a whole group fits into 16 bits: 32 / 2 * 8 * 255 =
-// 32,640. The sum of products of a group is scale * step * whole numbers + low * (the
-// sum of step * numbers) + offset * (the sum of the weights).
+// 32,640. The sum of a group's products is scale * step * whole numbers + low * (the sum
+// of step * numbers) + offset * (the sum of the weights).
 #pragma once
 #include "scales_x86.h"
 
@@ -85,17 +85,43 @@ inline void add_byte_rows(const SignedBlock& w, const Activations& x, int64_t at
     }
 #pragma GCC unroll 3
   for (int r = 0; r < rows; ++r, sums += kTile) {
-    __m256 step = _mm256_set1_ps(x.scale[at + r]);
-    __m256 total = _mm256_set1_ps(x.sum[at + r]);
-    __m256 offset = _mm256_set1_ps(x.offset[at + r]);
+    const Measure& of = x.measures[at + r];
+    __m256 step = _mm256_set1_ps(of.scale), total = _mm256_set1_ps(of.sum);
+    __m256 offset = _mm256_set1_ps(of.offset);
 #pragma GCC unroll 4
     for (int side = 0; side < kSides; ++side) {
-      __m256 weight = _mm256_load_ps(w.weight + side * 8);
-      __m256 before = _mm256_load_ps(sums + side * 8);
-      _mm256_store_ps(sums + side * 8, _mm256_fmadd_ps(weight, offset, before));
-      w.scales.add<true>(wholes_of(sum[r][side]), side, step, total, sums);
+      int first = side * 8;
+      __m256 part = _mm256_cvtepi32_ps(wholes_of(sum[r][side]));
+      part = _mm256_mul_ps(part, _mm256_load_ps(w.scales.scale + first));
+      __m256 all = _mm256_load_ps(w.weight + first);
+      all = _mm256_fmadd_ps(all, offset, _mm256_load_ps(sums + first));
+      all = _mm256_fmadd_ps(part, step, all);
+      all = _mm256_fmadd_ps(_mm256_load_ps(w.scales.low + first), total, all);
+      _mm256_store_ps(sums + first, all);
     }
   }
+}
+
+// A spike's products.
+inline void add_spike(const SignedBlock& w, const Measure& of, float* sums) {
+  __m128i up = _mm_cvtsi32_si128(24 - of.spike_at % 4 * 8);
+  __m256 spike = _mm256_set1_ps(of.spike);
+#pragma GCC unroll 4
+  for (int side = 0; side < kSides; ++side) {
+    __m256i four = _mm256_sll_epi32(w.held[of.spike_at / 4][side], up);
+    __m256 weight = _mm256_cvtepi32_ps(_mm256_srai_epi32(four, 24));
+    weight = _mm256_mul_ps(weight, _mm256_load_ps(w.scales.scale + side * 8));
+    __m256 sum = _mm256_load_ps(sums + side * 8);
+    _mm256_store_ps(sums + side * 8, _mm256_fmadd_ps(weight, spike, sum));
+  }
+}
+
+// Not inline: the loop over rows beside it would be a quarter slower.
+[[gnu::noinline]] inline void add_spikes(const SignedBlock& w, const Activations& x,
+                                         int64_t group, float* sums) {
+  x.each_spike(group, [&](int64_t row, const Measure& of) {
+    add_spike(w, of, sums + row * kTile);
+  });
 }
 
 inline void add_signed(const uint8_t* block, int64_t value_bytes, const Activations& x,
@@ -106,4 +132,5 @@ inline void add_signed(const uint8_t* block, int64_t value_bytes, const Activati
     add_byte_rows<kBytesRows>(w, x, at + row, sums + row * kTile);
   if (x.rows - row == 2) add_byte_rows<2>(w, x, at + row, sums + row * kTile);
   if (x.rows - row == 1) add_byte_rows<1>(w, x, at + row, sums + row * kTile);
+  add_spikes(w, x, group, sums);
 }

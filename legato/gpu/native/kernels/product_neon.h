@@ -51,8 +51,8 @@ inline void add_eight(const uint8_t* block, const NeonScales& scales,
       int32x4_t total = vaddq_s32(vshlq_n_s32(whole[r][0][part], 7), whole[r][1][part]);
       float* to = sums + r * kTile + first + part * 4;
       float32x4_t value = vmulq_f32(vcvtq_f32_s32(total), scales.scale[part]);
-      float32x4_t sum = vfmaq_n_f32(vld1q_f32(to), value, x.scale[at + r]);
-      if constexpr (nibbles) sum = vfmaq_n_f32(sum, scales.low[part], x.sum[at + r]);
+      float32x4_t sum = vfmaq_n_f32(vld1q_f32(to), value, x.measures[at + r].scale);
+      if constexpr (nibbles) sum = vfmaq_n_f32(sum, scales.low[part], x.measures[at + r].sum);
       vst1q_f32(to, sum);
     }
 }

@@ -53,12 +53,25 @@ inline void add_byte_rows(const SignedQuads& w, const NeonScales& scales,
 #pragma GCC unroll 2
     for (int part = 0; part < 2; ++part) {
       float* to = sums + r * kTile + part * 4;
-      float32x4_t total = vfmaq_n_f32(vld1q_f32(to), w.weight[part], x.offset[at + r]);
+      float32x4_t total = vfmaq_n_f32(vld1q_f32(to), w.weight[part], x.measures[at + r].offset);
       int32x4_t whole = vaddq_s32(sum[r][part], vshlq_n_s32(w.whole[part], 7));
       float32x4_t value = vmulq_f32(vcvtq_f32_s32(whole), scales.scale[part]);
-      total = vfmaq_n_f32(total, value, x.scale[at + r]);
-      vst1q_f32(to, vfmaq_n_f32(total, w.least[part], x.sum[at + r]));
+      total = vfmaq_n_f32(total, value, x.measures[at + r].scale);
+      vst1q_f32(to, vfmaq_n_f32(total, w.least[part], x.measures[at + r].sum));
     }
+}
+
+// A spike's products.
+inline void add_spike(const SignedQuads& w, const NeonScales& scales, const Measure& of,
+                      float* sums) {
+  int32x4_t up = vdupq_n_s32(24 - of.spike_at % 4 * 8);
+  for (int part = 0; part < 2; ++part) {
+    int32x4_t four = vreinterpretq_s32_s8(w.quads[of.spike_at / 4][part]);
+    four = vshrq_n_s32(vshlq_s32(four, up), 24);
+    float32x4_t weight = vmulq_f32(vcvtq_f32_s32(four), scales.scale[part]);
+    float* to = sums + part * 4;
+    vst1q_f32(to, vfmaq_n_f32(vld1q_f32(to), weight, of.spike));
+  }
 }
 
 inline void add_signed(const uint8_t* block, const NeonScales& scales,
@@ -66,6 +79,9 @@ inline void add_signed(const uint8_t* block, const NeonScales& scales,
   SignedQuads w(block, scales, first);
   int64_t row = 0, at = x.place(group, 0);
   sums += first;
+  x.each_spike(group, [&](int64_t row, const Measure& of) {
+    add_spike(w, scales, of, sums + row * kTile);
+  });
   for (; row + kNeonRows <= x.rows; row += kNeonRows)
     add_byte_rows<kNeonRows>(w, scales, x, at + row, sums + row * kTile);
   sums += row * kTile;

@@ -26,18 +26,20 @@ void group_sums(const uint8_t* block, const int16_t* x, int* sums) {
   }
 }
 
-// Weights of -8 to 7: their sum, and that of their products with bytes.
+// -8 to 7: number `i` of an output's group.
+inline int nibble_of(const uint8_t* block, int i, int lane) {
+  int byte = block[i / 4 % (kQuads / 2) * kRowBytes + lane * 4 + i % 4];
+  return (byte >> (i / 4 < kQuads / 2 ? 0 : 4) & 15) - 8;
+}
+
+// The sums of such weights, and of their products with bytes.
 inline void group_sums(const uint8_t* block, const uint8_t* x, int* sums, int* weights) {
-  for (int quad = 0; quad < kQuads; ++quad) {
-    const uint8_t* at = block + quad % (kQuads / 2) * kRowBytes;
-    int shift = quad < kQuads / 2 ? 0 : 4;
-    for (int lane = 0; lane < kTile; ++lane)
-      for (int i = 0; i < 4; ++i) {
-        int weight = (at[lane * 4 + i] >> shift & 15) - 8;
-        weights[lane] += weight;
-        sums[lane] += weight * x[quad * 4 + i];
-      }
-  }
+  for (int lane = 0; lane < kTile; ++lane)
+    for (int i = 0; i < kGroup; ++i) {
+      int weight = nibble_of(block, i, lane);
+      weights[lane] += weight;
+      sums[lane] += weight * x[i];
+    }
 }
 
 // Adds a block's part to the sums of all rows: [rows][32].
@@ -53,21 +55,27 @@ void add_block(const Weights& w, const uint8_t* block, const Activations& x,
   }
   for (int64_t row = 0; row < x.rows; ++row, sums += kTile) {
     int64_t at = x.place(group, row);
+    const Measure& of = x.measures[at];
     int whole[kTile] = {}, weights[kTile] = {};
     if (x.form == Form::bytes) {
       group_sums(block, x.bytes(at), whole, weights);
       for (int lane = 0; lane < kTile; ++lane) {
         float least = low[lane] + 8 * scale[lane];
         float weight = scale[lane] * float(weights[lane]) + kGroup * least;
-        sums[lane] += weight * x.offset[at] + least * x.sum[at];
-        sums[lane] += float(whole[lane]) * scale[lane] * x.scale[at];
+        sums[lane] += weight * of.offset + least * of.sum;
+        sums[lane] += float(whole[lane]) * scale[lane] * of.scale;
       }
+      if (of.spike != 0)
+        for (int lane = 0; lane < kTile; ++lane) {
+          float weight = float(nibble_of(block, of.spike_at, lane)) * scale[lane];
+          sums[lane] += weight * of.spike;
+        }
       continue;
     }
     group_sums<nibbles>(block, x.q + at * kGroup, whole);
     for (int lane = 0; lane < kTile; ++lane) {
       float part = float(whole[lane]) * scale[lane];
-      sums[lane] += part * x.scale[at] + low[lane] * x.sum[at];
+      sums[lane] += part * of.scale + low[lane] * of.sum;
     }
   }
 }

@@ -65,7 +65,8 @@ inline void add_half(const uint8_t* block, const Scales& scales, const Activatio
 #pragma GCC unroll 2
     for (int side = 0; side < 2; ++side)
       scales.add<true>(total_of(whole[r][side][0], whole[r][side][1]), first + side,
-                       _mm256_set1_ps(x.scale[at + r]), _mm256_set1_ps(x.sum[at + r]),
+                       _mm256_set1_ps(x.measures[at + r].scale),
+                       _mm256_set1_ps(x.measures[at + r].sum),
                        sums + r * kTile);
 }
 

@@ -81,8 +81,8 @@ inline void add_rows(const Source& w, const Scales& scales, const Activations& x
   }
 #pragma GCC unroll 3
   for (int r = 0; r < rows; ++r) {
-    __m256 x_scale = _mm256_set1_ps(x.scale[at + r]);
-    __m256 x_sum = _mm256_set1_ps(x.sum[at + r]);
+    __m256 x_scale = _mm256_set1_ps(x.measures[at + r].scale);
+    __m256 x_sum = _mm256_set1_ps(x.measures[at + r].sum);
 #pragma GCC unroll 4
     for (int side = 0; side < kSides; ++side)
       scales.add<nibbles>(whole[r][side], side, x_scale, x_sum, sums + r * kTile);

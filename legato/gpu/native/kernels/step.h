@@ -114,20 +114,17 @@ class Decoder {
   }
 
   void reserve(const Step& step) {
-    size_t size = size_t(std::max(step.tokens, step.samples) * widest());
+    int64_t rows = std::max(step.tokens, step.samples);
+    size_t size = size_t(rows * widest());
     if (attended_.size() >= size) return;
-    q_.resize(size);
-    scale_.resize(size / kGroup + 1);
-    sum_.resize(size / kGroup + 1);
-    offset_.resize(size / kGroup + 1);
+    quantized_.reserve(rows, widest());
     attended_.resize(size);
     int64_t qkv = model_.layers->qkv.outs;
     wide_.resize(size_t(step.tokens * std::max(qkv, 2 * model_.ffn)));
   }
 
   Activations activations(const Weights& of, int64_t rows) {
-    return {q_.data(),      scale_.data(), sum_.data(),      offset_.data(),
-            of.groups(), rows,          form_of(of, rows)};
+    return quantized_.rows(rows, of.groups(), form_of(of, rows));
   }
 
   void quantize_norm(const Activations& to, int64_t row, const float* x,
@@ -234,8 +231,7 @@ class Decoder {
 
   Model model_;
   Pool pool_;
-  std::vector<int16_t> q_;
-  std::vector<float> scale_, sum_, offset_;
+  ActivationStore quantized_;
   std::vector<int64_t> starts_, ones_, tables_;  // of those that sample
   Lines<float> wide_, attended_;
 };
