@@ -27,7 +27,7 @@ longer without any of them being done earlier."""
 SHARED = 3 / 4
 """What prompts and decodes together may take of the time of a full step of prompts."""
 
-STRETCH = 3 / 4
+STRETCH = 5 / 8
 """How much longer than many decodes alone a step may take in any case."""
 
 NO_PAGES: tuple[int, ...] = ()

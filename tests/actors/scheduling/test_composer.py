@@ -151,7 +151,7 @@ def test_no_stream_waits_longer_for_a_row_than_its_bound_whatever_the_prompts(
     ("decodes", "tokens"),
     [
         (1, 10),  # three quarters of a step, of which the decode takes two
-        (6, 9),  # three quarters of what the six take
+        (6, 7),  # five eighths of what the six take
         (9, 7),  # what is left
     ],
 )
