@@ -198,6 +198,19 @@ def test_broken_numbers_stay_broken_in_their_row_alone(
     assert torch.equal(got[::2], want[::2])
 
 
+@pytest.mark.parametrize("coarse", [False, True])
+@pytest.mark.parametrize("size", [1e-45, 1e-38, 1e-31, 1e18, 1e36])
+def test_numbers_of_any_size_are_projected(
+    packer: Packer, size: float, coarse: bool
+) -> None:
+    projection, x = packer.pack(of_4_bits(5, 20, 64), None), normal(6, 3, 64)
+    if coarse:
+        projection.coarsen()
+    want = projection.apply(x)
+    got = projection.apply(x * size)
+    torch.testing.assert_close(got, want * size, atol=max(size * 0.1, 1e-28), rtol=1e-3)
+
+
 @pytest.mark.slow
 def test_a_processor_without_vectors_gets_the_same_numbers(
     packer: Packer, tmp_path: Path

@@ -70,24 +70,33 @@ struct Activations {
   // A spike is this many times the root mean square of the others. Without it they are
   // told apart more finely; one in seven of SmolLM2's groups has one.
   static constexpr float kSpike = 6;
+  // Less is held as nothing: its inverse might be infinite.
+  static constexpr float kLeast = 1e-30f;
 
   void quantize_group(int64_t group, int64_t row, const float* x) const {
     int64_t at = place(group, row);
-    if (form != Form::bytes) return put_halves(at, x);
-    if (put_bytes(at, x))
-      std::atomic_ref(spiky[group * words_of(rows) + row / 64])
-          .fetch_or(uint64_t(1) << row % 64, std::memory_order_relaxed);
-  }
-
-  // Returns whether there is a spike.
-  bool put_bytes(int64_t at, const float* x) const {
     float peak = peak_of(x);
     if (!(peak <= FLT_MAX)) {
       // What is broken makes all that comes of it NaN; the integers can't.
-      std::memset(bytes(at), 0, kGroup);
+      clear(at);
       measures[at] = {NAN, NAN, NAN, 0, 0};
-      return false;
+    } else if (form != Form::bytes) {
+      put_halves(at, x, peak);
+    } else if (put_bytes(at, x, peak)) {
+      std::atomic_ref(spiky[group * words_of(rows) + row / 64])
+          .fetch_or(uint64_t(1) << row % 64, std::memory_order_relaxed);
     }
+  }
+
+  void clear(int64_t at) const {
+    if (form == Form::bytes)
+      std::memset(bytes(at), 0, kGroup);
+    else
+      std::memset(q + at * kGroup, 0, kGroup * sizeof(int16_t));
+  }
+
+  // Returns whether there is a spike.
+  bool put_bytes(int64_t at, const float* x, float peak) const {
     if (!stands_out(x, peak)) {
       measures[at] = put_range(x, bytes(at));
       return false;
@@ -121,7 +130,7 @@ struct Activations {
       most = larger(most, next);
     }
     float offset = -max_of(-least), step = (max_of(most) - offset) / 255;
-    float inverse = step > 0 ? 1 / step : 0;
+    float inverse = step > kLeast ? 1 / step : 0;
     int total = 0;
     for (int i = 0; i < kGroup; ++i) {
       int number = std::min(int((x[i] - offset) * inverse + 0.5f), 255);
@@ -132,9 +141,9 @@ struct Activations {
   }
 
   // Of 15 bits, both forms.
-  void put_halves(int64_t at, const float* x) const {
+  void put_halves(int64_t at, const float* x, float peak) const {
     constexpr int most = 127 * 128;
-    float peak = peak_of(x), inverse = peak > 0 ? most / peak : 0;
+    float inverse = peak > kLeast ? most / peak : 0;
     int values[kGroup], total = 0;
     for (int i = 0; i < kGroup; ++i) {
       values[i] = int(std::nearbyint(x[i] * inverse));
