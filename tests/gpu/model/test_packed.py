@@ -183,6 +183,19 @@ def test_a_row_gets_the_same_bits_in_any_company(
         assert torch.equal(projection.apply(x[row : row + 1])[0], together[row])
 
 
+def test_spiky_rows_get_the_same_bits_alone_and_with_any_number_of_threads(
+    kernels: Kernels,
+) -> None:
+    x = normal(4, 70, 576)
+    x[normal(5, 70, 576) > 2.3] *= 40
+    found: list[torch.Tensor] = []
+    for threads in (1, 2, 3):
+        projection = coarsened(of_4_bits(3, 100, 576), Packer(kernels, threads))
+        found.append(projection.apply(x))
+        found.append(torch.cat([projection.apply(row[None]) for row in x]))
+    assert all(torch.equal(one, found[0]) for one in found)
+
+
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 @pytest.mark.parametrize("coarse", [False, True])
 def test_broken_numbers_stay_broken_in_their_row_alone(

@@ -56,7 +56,8 @@ struct Activations {
       }
   }
 
-  void quantize(int64_t row, const float* x, int64_t count) const {
+  // Not inline, for the sake of the same bits wherever it is called from.
+  [[gnu::noinline]] void quantize(int64_t row, const float* x, int64_t count) const {
     int64_t whole = count / kGroup;
     for (int64_t group = 0; group < whole; ++group)
       quantize_group(group, row, x + group * kGroup);
